@@ -1,6 +1,6 @@
 """`eqsat optimize-all` over many generated models on a Dask cluster whose workers are killed at random.
 
-    python benchmarks/many_models.py [--count 1000] [--workers N] [--seconds-between-kills 15] [--rates 60]
+    python benchmarks/many_models.py [--count 1000] [--workers N] [--seconds-between-kills 15] [--folder DIR]
 
 Among the models are one at which a rule never returns, one at which a rule takes all memory, and one that is cut off.
 The command is interrupted after a while and run again, so that it is taken up where it was cut short. Each model must
@@ -253,6 +253,12 @@ def cluster_of(workers: int) -> Iterator[Any]:
         yield cluster
 
 
+def _run_and_tell(models: Path, out: Path, options: tuple[Any, ...]) -> list[dict[str, Any]]:
+    rows = run(models, out, *options)
+    print(f"run again: {dict(sorted(Counter(row['status'] for row in rows).items()))}", flush=True)
+    return rows
+
+
 def survive(models: Path, out: Path, workers: int, between: float) -> list[str]:
     """Run on a cluster whose workers are killed, interrupt it, and run it again; print what came of it.
 
@@ -266,23 +272,16 @@ def survive(models: Path, out: Path, workers: int, between: float) -> list[str]:
         run(models, out, *options, interrupt_at=count // 3)
         time.sleep(1)  # what workers had begun is done
         first = done(out)
-        rows = run(models, out, *options)
-        wrong = mistakes(models, out, rows)
-        last = run(models, out, *options)
-        wrong += mistakes(models, out, last)
+        print(f"{count} models on {workers} workers: interrupted when {len(first)} were done", flush=True)
+        rows, last = _run_and_tell(models, out, options), _run_and_tell(models, out, options)
+        wrong = [*mistakes(models, out, rows), *mistakes(models, out, last)]
     taken = time.perf_counter() - start
     counts, again = (Counter(row["status"] for row in each) for each in (rows, last))
     written = done(out)
     wrong += [f"{name} was done before, and again" for name in first if first[name] != written[name]]
     if again["done"] > counts["failed"] - len(EXPECTED):
         wrong.append(f"{again['done']} models were done again")
-    print(f"{count} models on {workers} workers, of which {len(killed)} were killed: {taken:.0f} s")
-    for told, each in (
-        (f"interrupted when {len(first)} were done", None),
-        ("run again", counts),
-        ("run again", again),
-    ):
-        print(told if each is None else f"{told}: {dict(sorted(each.items()))}")
+    print(f"{len(killed)} workers were killed in {taken:.0f} s")
     for row in last:
         if row["status"] == "failed":
             print(f"  {Path(row['source']).name}: {row['error']}")
@@ -315,11 +314,14 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=cores)
     parser.add_argument("--seconds-between-kills", type=float, default=15.0)
     parser.add_argument("--rates", type=int, default=60, help="models whose throughput is measured")
+    parser.add_argument("--folder", type=Path, help="where models and results stay, for a run that goes on with them")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        models, few = Path(folder, "models"), Path(folder, "few")
-        write_models(models, options.count)
-        wrong = survive(models, Path(folder, "out"), options.workers, options.seconds_between_kills)
+        kept = options.folder or Path(folder)
+        models, few = kept / "models", Path(folder, "few")
+        if not models.exists():
+            write_models(models, options.count)
+        wrong = survive(models, kept / "out", options.workers, options.seconds_between_kills)
         write_models(few, options.rates)
         for name in EXPECTED:
             (few / name).unlink()

@@ -20,6 +20,7 @@ from .rings import Way, ways
 
 _STEPS, _SPARE = 128, 4096  # steps for each node decided so far, and beyond, after which finding it takes too long
 _WINDOW = 256  # places ahead up to which what is needed in any case is told
+_AT_ONCE = 1024  # places of needed classes that are looked at one by one: steps of a long set take long
 _COMPARED = 64  # ways, or classes of a ring, up to which each is compared with each
 _MUCH_USED = 16  # users beyond which a ring does not make one part of all that use it
 _SHARE = 0.25  # of the time left, which finding it may take
@@ -177,11 +178,19 @@ def _musts(problem: Problem, rings: list[list[int]], place: Mapping[int, int]) -
 
 def _closed(needed: int, musts: list[int], end: int) -> int:
     """Needed classes, as bits from the place `end` on, and what they need whatever is chosen."""
-    found = 0
+    found = at = 0
     while needed:
-        lowest = (needed & -needed).bit_length() - 1
-        found |= musts[end + lowest] << lowest
-        needed &= needed - 1
+        skipped = (needed & -needed).bit_length() - 1
+        at += skipped
+        needed >>= skipped
+        some, below = needed & (1 << _AT_ONCE) - 1, 0
+        while some:
+            lowest = (some & -some).bit_length() - 1
+            below |= musts[end + at + lowest] << lowest
+            some &= some - 1
+        found |= below << at
+        at += _AT_ONCE
+        needed >>= _AT_ONCE
     return found
 
 

@@ -9,11 +9,17 @@ from operator import or_
 from .deadline import Deadline
 
 _LIMIT = 20_000  # classes, above which the sets take too much memory: it grows with the square
+_MANY = 64  # classes from which a set of them is made in one piece of memory
 
 
-def bits(classes: Iterable[int]) -> int:
+def bits(classes: Sequence[int]) -> int:
     """The set of some classes."""
-    return reduce(or_, [1 << index for index in classes], 0)
+    if len(classes) < _MANY:
+        return reduce(or_, [1 << index for index in classes], 0)
+    found = bytearray(max(classes) // 8 + 1)
+    for index in classes:
+        found[index >> 3] |= 1 << (index & 7)
+    return int.from_bytes(found, "little")
 
 
 def union(sets: Sequence[int], classes: Iterable[int]) -> int:

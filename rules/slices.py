@@ -114,8 +114,9 @@ def split_part(index: int, attrs: Attrs, ty: TensorType) -> Ranges | Refusal:
         return refuse("the length of the axis is not known")
     if isinstance(where, int):
         return {axis: range(dim)[index * (dim // where) : (index + 1) * (dim // where)]}
-    ends = (0, *where, dim)
-    return {axis: range(dim)[ends[index] : ends[index + 1]]}
+    start = where[index - 1] if index else 0
+    end = where[index] if index < len(where) else dim
+    return {axis: range(dim)[start:end]}
 
 
 inner, parts = strided_slice(x), split(x)

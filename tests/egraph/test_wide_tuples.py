@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -84,3 +87,27 @@ def test_slices_in_order_are_what_they_are_taken_of(count: int) -> None:
 def test_outputs_of_a_split_in_order_are_what_is_split(count: int) -> None:
     whole = relay.split(relay.var("y", shape=(2, 4 * count)), count, axis=1)
     assert eqsat.extract(eqsat.saturate(relay.concatenate(list(whole), axis=1))).cost == 0
+
+
+def split_into(count: int) -> Expr:
+    whole = relay.split(relay.var("y", shape=(count, 2)), count, axis=0)
+    return Tuple([relay.nn.relu(relay.nn.relu(whole[index])) for index in range(count)])
+
+
+def summed_up(count: int) -> Expr:
+    total: Expr = x
+    for index in range(count):
+        total = total + relay.var(f"i{index}", shape=(2, 3))
+    return total
+
+
+def fields(count: int) -> Expr:
+    return Tuple([relay.nn.relu(relay.nn.relu(relay.var(f"i{index}", shape=(2, 3)))) for index in range(count)])
+
+
+@pytest.mark.parametrize("graph", [split_into, summed_up, fields])
+def test_work_grows_with_the_number_of_parts_and_not_faster(
+    graph: Callable[[int], Expr], count_calls: Callable[[Callable[[], Any]], int]
+) -> None:
+    few, many = (count_calls(lambda: eqsat.optimize(graph(count))) for count in (300, 1200))  # noqa: B023 - at once
+    assert many < 4.2 * few

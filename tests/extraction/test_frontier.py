@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,3 +130,30 @@ def test_parts_that_have_few_much_used_classes_in_common_are_decided_one_after_a
     assert choice is not None
     sets: list[set[int]] = [set(), {0}, {1}, {0, 1}]
     assert dag_cost(problem, choice) == min(20 * len(used) + sum(least(p, used) for p in picked) for used in sets)
+
+
+def wide(count: int) -> Problem:
+    """A class over many others, each of which may be over one that all share."""
+    each: Classes = [[(2.0, []), (1.0, [0])]] * count
+    return Problem.from_lists([[(1.0, [])], *each, [(0.0, [*range(1, count + 1)])]], [count + 1])
+
+
+def test_a_class_over_very_many_is_decided_in_linear_work(count_calls: Callable[[Callable[[], Any]], int]) -> None:
+    few, many = (count_calls(lambda: decide(wide(count))) for count in (1_000, 4_000))  # noqa: B023 - called at once
+    assert many < 4.2 * few
+
+
+def test_memory_grows_with_the_number_of_children_and_not_with_its_square() -> None:
+    def peak(count: int) -> int:
+        problem = wide(count)
+        assert problem.class_nodes
+        assert problem.children
+        tracemalloc.start()
+        choice = decide(problem)
+        held = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert choice is not None
+        assert choice.count(-1) == 0
+        return held
+
+    assert peak(12_000) < 5 * peak(3_000)

@@ -152,6 +152,10 @@ def _each(form: _Form, places: Sequence[str], change: Callable[[int], int | None
     return {place: change(constant) for place in places if (constant := getattr(form, place)) is not None}
 
 
+def _is_static_float(ty: Type | None) -> bool:
+    return isinstance(ty, TensorType) and is_static(ty) and ty.dtype in _FLOATS
+
+
 class _Forms(dict[int, _Form]):
     """Handle -> form, of the e-nodes that are more than a base."""
 
@@ -162,6 +166,7 @@ class _Forms(dict[int, _Form]):
         self.vocabulary = vocabulary
         self.fold = fold
         self._type_ids = dict(enumerate(type_ids.tolist(), first))
+        self._are_float: dict[int, bool] = {}  # by types' ids
         self._constants: dict[int, int] = {}
         for handle, index, atom, children in nodes:
             symbol = vocabulary.symbols[index]
@@ -236,9 +241,12 @@ class _Forms(dict[int, _Form]):
         return self._tensor(handle).concrete_shape
 
     def _is_float(self, handle: int) -> bool:
-        ty = self._type(handle)
-        fields = ty.fields if isinstance(ty, TupleType) else [ty]
-        return all(isinstance(each, TensorType) and is_static(each) and each.dtype in _FLOATS for each in fields)
+        index = self._type_ids[handle]
+        if index not in self._are_float:  # a tuple of many fields is asked for by each projection of it
+            ty = self._type(handle)
+            fields = ty.fields if isinstance(ty, TupleType) else [ty]
+            self._are_float[index] = all(map(_is_static_float, fields))
+        return self._are_float[index]
 
     def _constant_type(self, constant: int) -> TensorType:
         array = self._array(constant)
