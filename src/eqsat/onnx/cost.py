@@ -53,14 +53,14 @@ class OnnxTarget:
 
 
 def onnx_cost(model: CostFunction, opset: int, runtime: str = NO_RUNTIME, contrib: bool = False) -> TargetCost:
-    """Return the costs of graphs that are written to ONNX.
+    """Return a cost model of graphs that are written to ONNX.
 
     Args:
         model: the cost of one node.
         opset: the version of the standard operators.
         runtime: the name of the runtime whose kernels count, see :mod:`eqsat.cost.runtimes`.
-        contrib: whether the runtime's own operators may be written: of equal cost, what is written as such is taken
-            before what the runtime's optimizer makes of other nodes, since that may be off.
+        contrib: Whether the runtime's own operators may be written. At equal cost they are preferred to kernels that
+            the runtime's optimizer fuses from other nodes, because the optimizer may be off.
 
     Raises:
         ArgumentError: there is no such runtime.
@@ -70,7 +70,7 @@ def onnx_cost(model: CostFunction, opset: int, runtime: str = NO_RUNTIME, contri
 
 @lru_cache(maxsize=1 << 10)
 def _with_body(node: CostNode) -> CostNode:
-    """What is seen of a node of the runtime's own: also what it computes, where it has a definition."""
+    """Return the node that a cost model sees for a runtime's own operator, with its definition as body if known."""
     opaque = None if node.attrs is None or node.body else node.attrs.get("node")
     definition = getattr(opaque, "definition", None)
     if definition is None:
@@ -87,7 +87,7 @@ def _with_body(node: CostNode) -> CostNode:
 
 @dataclass(frozen=True)
 class _Spelling:
-    """What one or two operators are written as, and which operators the exporter looked for among the arguments."""
+    """The written form of one or two operators, and the operators that the exporter searched for in the arguments."""
 
     written: Written | None
     partners: Mapping[int, Collection[str]]
@@ -95,7 +95,7 @@ class _Spelling:
 
 @lru_cache(maxsize=1 << 13)
 def _spell(node: CostNode, opset: int, index: int, inner: CostNode | None) -> _Spelling:
-    """Ask the exporter for the form of ``node``, and of ``inner`` too where that computes argument ``index``."""
+    """Return the exporter's form of ``node``, including ``inner`` if that computes argument ``index``."""
     target = _AskedTarget(node, opset, index, inner)
     try:
         exporter = exporter_of(target.asked.op) if isinstance(target.asked.op, Op) else None
@@ -109,7 +109,7 @@ def _spell(node: CostNode, opset: int, index: int, inner: CostNode | None) -> _S
 
 
 class _AskedTarget(Target):
-    """The graph that an exporter is shown: stand-ins for the arguments, of which only the types are known.
+    """The graph that the exporter receives: variables stand for the arguments, of which only the types are known.
 
     Args:
         node: the operator to write.
@@ -147,7 +147,7 @@ class _AskedTarget(Target):
         return data.data.numpy().transpose(order) if isinstance(data, Constant) else super().transposed(data, order)
 
     def takes_inner(self, form: OnnxNode | Expr) -> bool:
-        """Tell whether the written form computes what ``inner`` computes."""
+        """Return whether the written form includes the computation of ``inner``."""
         agenda: list[Operand] = [form]
         while agenda:
             operand = agenda.pop()
@@ -212,7 +212,7 @@ class _Reader:
         return self.found[key, *inputs]
 
     def _import(self, node: OnnxNode, arguments: Sequence[Expr | None]) -> tuple[CostNode, Expr]:
-        """Return what a cost model sees of one node, and a stand-in for its first output."""
+        """Return the node that a cost model sees, and a variable for its first output."""
         inputs = [None if argument is None else ir.Value(name=str(place)) for place, argument in enumerate(arguments)]
         attributes = [as_attribute(name, value) for name, value in node.plain_attributes.items()]
         read = ir.Node(node.domain, node.op_type, inputs, attributes, num_outputs=node.outputs)
@@ -248,7 +248,7 @@ class _Reader:
 
 
 def _fields(expr: Expr) -> Iterator[Expr]:
-    """Yield what a tuple, and the tuples in it, hold."""
+    """Yield the fields of a tuple and of the tuples in it."""
     agenda = list(expr.fields) if isinstance(expr, Tuple) else []
     while agenda:
         field = agenda.pop()

@@ -1,7 +1,8 @@
-"""Operators that stay one node, and what they compute in operators of the IR.
+"""Definitions of operators that stay one node, in operators of the IR.
 
-An operator of a runtime's own often is several standard ones. Such a node passes through as it is, like what is not
-understood, but its type and value are known, and a rule says what it equals: what it is written as is a choice.
+A runtime's own operator often equals several standard ones. Such a node passes through unchanged, like a node that is
+not understood, but its type and value are known, and a rule equates it with its definition, so extraction chooses how
+to write it.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from eqsat.relay.visitor import post_order, substitute
 
 @dataclass(frozen=True, eq=False)
 class Definition:
-    """What the outputs of a node are.
+    """The definition of the outputs of a node.
 
     Args:
-        inputs: what stands for each input: a variable, the constant that it must be, or None where it is left out.
-        results: each output over these; None where nothing is said of it.
-        types: the types of the results.
-        soundness: how equal they are.
-        rewrites: whether a rule may put the results in the place of the node.
+        inputs: For each input: a variable, the constant that it must be, or None if it is left out.
+        results: Each output as an expression over the inputs; None if it is not defined.
+        types: The types of the results.
+        soundness: How equal the node and its definition are.
+        rewrites: Whether a rule may replace the node by the results.
     """
 
     inputs: Sequence[Expr | None]
@@ -47,11 +48,11 @@ class Definition:
 
     @property
     def key(self) -> Hashable:
-        """What tells apart definitions of nodes that have equal attributes: the types and constants of the inputs."""
+        """The key of a definition among nodes with equal attributes: the types and constants of the inputs."""
         return tuple(map(_input_key, self.inputs))
 
     def over(self, arguments: Sequence[Expr | None]) -> list[Expr | None]:
-        """The results over arguments in the places of the inputs."""
+        """Return the results with arguments in place of the inputs."""
         pairs = zip(self.inputs, arguments, strict=True)
         new = {var: argument for var, argument in pairs if isinstance(var, Var) and argument is not None}
         return [None if result is None else substitute(result, new) for result in self.results]
@@ -60,7 +61,7 @@ class Definition:
         """The values of all results.
 
         Raises:
-            EvaluationError: not all are known.
+            EvaluationError: Not all values are known.
         """
         if any(result is None for result in self.results):
             raise EvaluationError("the value of an output is not known")
@@ -76,12 +77,12 @@ def _input_key(expr: Expr | None) -> Hashable:
 
 
 def defined(node: ir.Node, inputs: Sequence[Expr | None], typing: Inferencer, opset: int) -> Definition:
-    """What a node is defined as.
+    """Return the definition of a node.
 
     Args:
         node: The node.
-        inputs: What stands for its inputs, see :class:`Definition`.
-        typing: Knows their types.
+        inputs: The expressions of its inputs, see :class:`Definition`.
+        typing: The object that knows their types.
         opset: The version of the standard operators.
 
     Raises Declined or EqsatError where the node has no definition.
@@ -104,7 +105,7 @@ def defined(node: ir.Node, inputs: Sequence[Expr | None], typing: Inferencer, op
 
 
 def definition_rules(function: Function) -> list[PythonRule]:
-    """Rules that nodes of ``function`` equal their definitions."""
+    """Return rules that equate nodes of ``function`` with their definitions."""
     found: dict[tuple[Op, int, bool, Soundness], PythonRule] = {}
     for node in post_order(function.body):
         definition = definition_of(node)
@@ -121,7 +122,7 @@ def definition_rules(function: Function) -> list[PythonRule]:
 
 
 def definition_of(expr: Expr) -> Definition | None:
-    """The definition of a call, if it has one."""
+    """Return the definition of a call; None if it has none."""
     if not isinstance(expr, Call) or expr.attrs is None or "node" not in expr.attrs:
         return None
     found = getattr(expr.attrs["node"], "definition", None)

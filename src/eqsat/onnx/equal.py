@@ -97,7 +97,7 @@ def equal(
 
 
 def _rules(models: Sequence[ir.Model], functions: Sequence[Function]) -> RuleSet:
-    """The rules that the models are optimized by, and what their nodes are defined as."""
+    """Return the rules that apply to the models, and those for the definitions of their nodes."""
     found = rules_for(max(models, key=opset_of))
     sounds = {rule.soundness for rule in found}
     both = Function([], Tuple([function.body for function in functions]))
@@ -114,12 +114,12 @@ def _refuse_random(model: ir.Model, side: str) -> None:
 
 
 def _is_random(node: ir.Node) -> bool:
-    """Whether a node of a random operator gives random numbers: a Dropout only does so in training."""
+    """Return whether a node of a random operator computes random numbers; a Dropout does so only in training."""
     return node.op_type != "Dropout" or (len(node.inputs) > 2 and node.inputs[2] is not None)
 
 
 class _Computed:
-    """Tells which constants of models the importer computed: rounding of another one may have made others of them."""
+    """Knows which constants of models the importer computed; another tool may have rounded them differently."""
 
     def __init__(self) -> None:
         self._known: dict[ir.Node, bool] = {}
@@ -129,7 +129,7 @@ class _Computed:
         return isinstance(origin, Origin) and isinstance(origin.node, ir.Node) and self._computes(origin.node)
 
     def _computes(self, root: ir.Node) -> bool:
-        """Whether a node computes anything of floats, and does not only move what is given."""
+        """Return whether a node computes floats, instead of only moving given ones."""
         agenda = [root]
         while agenda:
             node = agenda[-1]
@@ -157,7 +157,7 @@ class _Foreign:
 
 
 def _samples(model: ir.Model, comparison: Comparison, dims: Mapping[str, int] | None) -> Iterator[Sample]:
-    """Inputs of sizes and ranges for which the models can be computed."""
+    """Yield inputs with sizes and ranges for which the models can be evaluated."""
     params = {param.name_hint: param for param in comparison.joined.params}
     random = np.random.default_rng(0)
     for setting in islice(settings(model, dims), _SETTINGS):
@@ -175,7 +175,7 @@ def _samples(model: ir.Model, comparison: Comparison, dims: Mapping[str, int] | 
 
 
 def _place(node: Expr) -> str:
-    """Where a node of a graph is from: the ONNX node and the value that it makes."""
+    """Return where a node of a graph comes from: the ONNX node and the value that it computes."""
     origin = node.span
     if not isinstance(origin, Origin):
         return str(origin or "")

@@ -1,4 +1,4 @@
-"""A process of its own that computes models over constants, with limits on time and memory."""
+"""A separate process that computes models over constants, with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ import onnx
 from eqsat.errors import EvaluationError
 
 SECONDS = 10.0
-"""Seconds that one model may take."""
+"""Time limit for one model, in seconds."""
 
 MEMORY = 4 << 30
-"""Bytes that the process may hold."""
+"""Memory limit of the process, in bytes."""
 
 MOST_BYTES = 1 << 30
-"""Bytes of the constants that one model may have: it is sent as one message."""
+"""Maximum size of the constants of one model, in bytes; the model is sent as one message."""
 
 _STARTING = 60.0
-"""Seconds that the process may take to start, on a machine that is busy."""
+"""Time limit for starting the process on a busy machine, in seconds."""
 
 _WORKER = Path(__file__).with_name("evaluator_worker.py")
 
@@ -34,11 +34,11 @@ _WORKER = Path(__file__).with_name("evaluator_worker.py")
 class Evaluator:
     """Computes models without inputs, in one process that is started with the first of them.
 
-    A model that takes too much ends the process, and the next one gets another. Leave the object as a context manager,
-    or call :meth:`close`, to end it.
+    A model that exceeds a limit ends the process, and the next model gets a new one. Use the object as a context
+    manager, or call :meth:`close`, to end the process.
 
     Args:
-        seconds: Time that all models together may take. Starting the process does not count.
+        seconds: Time limit for all models together, in seconds, without the start of the process.
     """
 
     def __init__(self, seconds: float):
@@ -65,10 +65,11 @@ class Evaluator:
 
         Args:
             model: A model without inputs, as the bytes of its file.
-            most: Bytes that the outputs may have in all.
+            most: Maximum total size of the outputs, in bytes.
 
         Raises:
-            EvaluationError: It takes too much time or memory, fails, or gives what is too large or no tensor.
+            EvaluationError: The model takes too much time or memory, or fails, or an output is too large or not a
+                tensor.
         """
         if self._left <= 0:
             raise EvaluationError("there is no time left for it")
@@ -106,7 +107,7 @@ class Evaluator:
 
 
 def _exchange(process: subprocess.Popen[bytes], request: bytes | None, seconds: float) -> bytes | None:
-    """The answer to a request, or the message of a process that has started; None if it ends or is too late."""
+    """Return the answer to a request, or the first message of a process; None if it ends or is too late."""
     assert process.stdin is not None
     assert process.stdout is not None
     timer = Timer(seconds, process.kill)

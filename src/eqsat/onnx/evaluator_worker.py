@@ -1,11 +1,11 @@
-"""Computes models over constants, run as a program: a crash, a time limit or a memory limit ends nothing else.
+"""A program that computes models over constants; a crash, a time limit or a memory limit ends only this program.
 
 On standard input a request after another, on standard output an answer to each, every message after its length in 8
 bytes. A request is the bytes that the outputs may have, in 8 bytes, and a model without inputs. The answer is a
 ``GraphProto`` with the outputs as initializers, or with what went wrong as ``doc_string``. Before the first request
 comes an empty message: imports are done.
 
-This file imports nothing of ours, so that it starts fast and holds little.
+This file imports nothing of eqsat, so that it starts fast and needs little memory.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _answer(data: bytes, most: int) -> Any:
 
 
 def _computed(data: bytes) -> Sequence[Any]:
-    """The outputs of a model: by onnxruntime where it can, else by the reference implementation."""
+    """Return the outputs of a model, computed by onnxruntime or, if that fails, by the reference implementation."""
     if onnxruntime is not None:
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -99,7 +99,7 @@ def _computed(data: bytes) -> Sequence[Any]:
 
 
 def _one_line(error: Exception) -> str:
-    """What an error says; its kind, where it says little."""
+    """Return the message of an error, with its class if the message is short."""
     text = " ".join(str(error).split())
     return text[:200] if " " in text else f"{type(error).__name__} {text[:200]}".strip()
 

@@ -1,4 +1,4 @@
-"""From a function of the IR back to an ONNX model."""
+"""Conversion of a function of the IR to an ONNX model."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def export_model(
 
 
 def export_with_values(function: Function, imported: Imported) -> tuple[ir.Model, dict[Expr, list[str]]]:
-    """As :func:`export_model`; beside it the names of the values that each expression is written as."""
+    """As :func:`export_model`; also return the names of the values that each expression is written as."""
     with paused_gc():
         exporter = _Exporter(function, imported, imported.names.copy(), None)
         model = _model_like(imported, exporter.graph())
@@ -66,9 +66,9 @@ def export_with_values(function: Function, imported: Imported) -> tuple[ir.Model
 def export_body(
     function: Function, body: Imported, provenance: Provenance | None = None
 ) -> tuple[ir.Graph, dict[Expr, list[str]]]:
-    """``function`` as a graph that takes the place of a subgraph, over the same values from outside.
+    """Return ``function`` as a graph that replaces a subgraph, with the same values from outside.
 
-    Beside it the names of the values that each expression is written as.
+    Also return the names of the values that each expression is written as.
 
     Args and errors: as :func:`export_model`.
     """
@@ -117,7 +117,7 @@ class _Exporter:
         self.initializers = Initializers(self.names, imported.tensors, imported.outer)
 
     def graph(self) -> ir.Graph:
-        """The graph, with all that it says beside what it computes."""
+        """Return the graph, with its names, types and metadata."""
         source = self.source
         # an input or initializer as such is given; what nodes make is written
         outputs = [None if value.producer() is None else copy_value(value) for value in source.outputs]
@@ -177,7 +177,7 @@ class _Exporter:
         return inputs
 
     def _all_inputs(self, inputs: dict[str, ir.Value]) -> list[ir.Value]:
-        """The inputs in their old order; with those initializers that the IR version wants listed."""
+        """Return the inputs in their old order, with the initializers that the IR version requires in the list."""
         listed = {value.name: inputs[value.name] for value in self.source.inputs if value.name in inputs}
         if self.lists_initializers:
             known = {**inputs, **self.initializers.values}
@@ -186,7 +186,7 @@ class _Exporter:
         return list(listed.values())
 
     def _write_constants(self, roots: Sequence[Expr], outputs: Sequence[ir.Value | None]) -> None:
-        """Results that are constants, but for weights, as nodes: what else needs them takes them from there."""
+        """Write results that are constants, except weights, as nodes; other users take them from there."""
         for root, output in zip(roots, outputs, strict=True):
             if output is None or not isinstance(root, Constant) or root in self.initializers:
                 continue
@@ -228,7 +228,7 @@ class _Exporter:
         return self.spelled[call]
 
     def _resolve(self, expr: Expr) -> Expr:
-        """What ``expr`` is written as: itself, or the expression of equal value that its spelling names."""
+        """Return the expression that is written for ``expr``: itself, or one of equal value."""
         while True:
             if isinstance(expr, Call):
                 spelled = self._spell(expr)
@@ -260,7 +260,7 @@ class _Exporter:
         return [self._resolve(operand) for operand in expressions(node)] if isinstance(node, OnnxNode) else ()
 
     def _find_origins(self, order: Sequence[Expr]) -> None:
-        """Where each output of each call is from: a projection knows better than the call it projects."""
+        """Find where each output of each call comes from; a projection is more precise than the call it projects."""
         for expr in order:
             origin = origin_of(expr)
             if isinstance(expr, TupleGetItem) and origin is not None:
@@ -287,7 +287,7 @@ class _Exporter:
         self._write(node, outputs, self.origins.get((call, 0)))
 
     def _parts_of(self, call: Call) -> list[Expr]:
-        """What a call is written for: itself and what it takes that is not written as nodes of their own."""
+        """Return a call and those of its operands that are not written as separate nodes."""
         parts: list[Expr] = [call]
         todo, seen = list[Expr](call.args if self.provenance is not None else ()), set[Expr]()
         while todo:
@@ -299,7 +299,7 @@ class _Exporter:
         return parts
 
     def _tell_provenance(self) -> None:
-        """Have the nodes say where they are from."""
+        """Store in the nodes where they come from."""
         if self.provenance is None:
             return
         for node, exprs in self.written_for.items():
@@ -334,7 +334,7 @@ class _Exporter:
         return value
 
     def _write(self, node: OnnxNode, outputs: Sequence[ir.Value], origin: Origin | None) -> None:
-        """Write a node and the nodes that it is made of; these are few, however large the graph."""
+        """Write a node and its few helper nodes."""
         base = next((value.name for value in outputs if value.name), node.op_type)
         inputs = self._inputs(node, base)
         if callable(node.attributes):
@@ -347,7 +347,7 @@ class _Exporter:
         return [self._operand(node, index, base) for index in range(len(node.inputs))]
 
     def _helper(self, node: OnnxNode, base: str) -> ir.Value:
-        """The output of a node that another one is made of; equal nodes are written once."""
+        """Return the output of a helper node; equal nodes are written once."""
         inputs = self._inputs(node, base)
         key = (node.domain, node.op_type, *map(id, inputs), node.attribute_keys)
         if key not in self.helpers:
@@ -392,7 +392,7 @@ class _Exporter:
         return ty.shape if isinstance(ty, TensorType) else ()
 
     def _hint(self, node: OnnxNode, index: int, base: str) -> str:
-        """What to call a new initializer: after the value it helps to make, and the input it is."""
+        """Return the name of a new initializer, after the value that it is used for and its input."""
         names = input_names(node.op_type, self.target.opset) if node.domain == "" else ()
         return f"{base}_{names[min(index, len(names) - 1)] if names else f'input{index}'}"
 

@@ -1,4 +1,4 @@
-"""Values for the inputs of a model: of sizes and ranges that it takes, and such that its outputs speak."""
+"""Generated inputs of a model, with sizes and ranges that it accepts and for which its outputs are meaningful."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from eqsat.onnx.sizes import demanded_sizes, dim_name, meant_sizes, open_dims
 from eqsat.onnx.types import DTYPES
 
 _SIZES = (16, 2, 64, 224, 576)
-"""What unknown dimensions are tried as: small ones run fast, but sequences of one or two elements hide mistakes."""
+"""Sizes to try for unknown dimensions: small ones run fast, but sequences of one or two elements hide mistakes."""
 _BATCHES = (2, 1)
 """What an unknown dimension of the batch is tried as: states that go in beside the data may be of one batch only."""
 _BATCH_AXES = (1, 2)
 """Before which axis unknown dimensions are tried as the batch's: states may have that of layers first."""
 _INTEGERS = (257, 2)
-"""Bounds below which random integers are tried where the graph tells none."""
+"""Upper bounds to try for random integers whose range the graph does not determine."""
 _MANY, _SMALL_INPUTS, _SMALL_WEIGHTS = 12, 1 << 11, 1 << 20
 """The batch of small models, unlike other sizes, and how many elements their inputs and weights have at most."""
 _ANY_MAGNITUDE = ("waves", "large", "small")
@@ -57,7 +57,7 @@ KINDS: dict[str, Callable[[np.random.Generator, Sequence[int]], Array]] = {
     "large": lambda random, shape: 8 * random.standard_normal(shape),
     "small": lambda random, shape: 0.05 * random.standard_normal(shape),
 }
-"""How floats are drawn, before they are put into the range that the model prepares its inputs from."""
+"""How floats are drawn, before they are scaled to the range that the model normalizes its inputs from."""
 
 
 @dataclass
@@ -150,12 +150,12 @@ class Setting:
 
 
 def types_told(feed: Mapping[str, Any]) -> dict[str, str]:
-    """Type and shape of what each input is given, as text."""
+    """Return the type and shape of each input value, as text."""
     return {name: f"{np.asarray(array).dtype}{list(np.shape(array))}" for name, array in feed.items()}
 
 
 def fed_inputs(model: ir.Model) -> list[ir.Value]:
-    """The inputs that a caller gives: those that are no constants."""
+    """Return the inputs that a caller provides, which are not constants."""
     constants = constant_initializers(model.graph, model.ir_version)
     return [value for value in model.graph.inputs if value.name not in constants]
 
@@ -165,7 +165,7 @@ def settings(model: ir.Model, dims: Mapping[str, int] | None = None) -> Iterator
 
     Args:
         model: the model.
-        dims: sizes that are asked for, by name of the dimension, or of input and axis as in ``x.1``.
+        dims: The requested sizes, by name of the dimension, or of input and axis as in ``x.1``.
     """
     inputs, asked = fed_inputs(model), dict(dims or {})
     check_asked(inputs, asked)
@@ -186,7 +186,7 @@ def settings(model: ir.Model, dims: Mapping[str, int] | None = None) -> Iterator
 
 
 def check_asked(inputs: Sequence[ir.Value], asked: Mapping[str, int]) -> None:
-    """Raise ArgumentError when sizes are given for dimensions that no input has, or that are not open."""
+    """Raise ArgumentError if sizes are given for dimensions that no input has, or that are fixed."""
     names = dict.fromkeys(name for value in inputs for name, _ in open_dims(value))
     for name in asked:
         if name not in names:
@@ -201,7 +201,7 @@ def runnable_setting(
 
     Raises:
         ArgumentError: ``dims`` names what is no open dimension.
-        ModelError: there is no such setting.
+        ModelError: There is no such setting.
     """
     reason: Exception | None = None
     for setting in settings(model, dims):

@@ -132,7 +132,7 @@ def from_proto(proto: Any, where: str = NAMELESS, folder: str = ".") -> ir.Model
 
 @contextmanager
 def errors_of(model: ir.Model) -> Iterator[None]:
-    """Have errors that the block raises about a model name the file that it is from."""
+    """Add the file of a model to the messages of errors about the model that the block raises."""
     try:
         yield
     except ModelError as error:
@@ -150,7 +150,7 @@ def _has_element_type(tensor: ir.TensorProtocol) -> bool:
 
 
 def _check_names(proto: Any, where: str) -> None:
-    """Raise ModelError where two things have one name, of which onnx_ir would take the last."""
+    """Raise ModelError if two objects have the same name, of which onnx_ir would keep only the last."""
     named = {
         "inputs": [value.name for value in proto.graph.input],
         "initializers": [tensor.name for tensor in proto.graph.initializer],
@@ -163,7 +163,7 @@ def _check_names(proto: Any, where: str) -> None:
 
 
 def _names(model: ir.Model) -> list[object]:
-    """All that names something; bytes where the file holds no text."""
+    """Yield all names in the model; bytes if a name is not valid text."""
     names: list[object] = [*model.opset_imports]
     for graph in graphs_of(model.graph):
         names += [value.name for value in (*graph.inputs, *graph.initializers.values())]
@@ -190,7 +190,7 @@ def to_bytes(model: Given) -> bytes:
 
 
 class PickledModel:
-    """Stands for a model in what is pickled, which onnx_ir's own pickles cannot be of: they recur from node to node."""
+    """A model in pickles, as the bytes of its file: onnx_ir's own pickles recurse from node to node."""
 
     def __init__(self, model: ir.Model):
         self.model = model
@@ -243,7 +243,7 @@ def save(model: Given, path: str | os.PathLike[str]) -> None:
 
 
 def save_to_run(model: Given, path: Path) -> None:
-    """Write a model for onnxruntime, to a new file: large weights are beside it, where they are mapped, not copied.
+    """Write a model for onnxruntime to a new file; large weights go to a second file, which is memory-mapped.
 
     Raises:
         ModelError: As :func:`save`.
@@ -259,7 +259,7 @@ def save_to_run(model: Given, path: Path) -> None:
 
 
 def _write_apart(model: ir.Model, path: Path, most: int) -> None:
-    """Write weights of more bytes to a file beside that of the model."""
+    """Write weights larger than a limit to a second file."""
     ir.save(model, path, format="protobuf", external_data=f"{path.name}.data", size_threshold_bytes=most)
 
 
@@ -275,7 +275,7 @@ def _tensors(model: ir.Model) -> list[ir.TensorProtocol]:
 
 
 def _one_line(error: BaseException) -> str:
-    """The first line of what the root of an error says, which names what is wrong."""
+    """Return the first line of the message of an error's root cause, which says what is wrong."""
     while (deeper := error.__cause__ or error.__context__) is not None:
         error = deeper
     lines = (f"there is no {error}" if isinstance(error, KeyError) else str(error)).strip().splitlines()

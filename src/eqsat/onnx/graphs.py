@@ -1,4 +1,4 @@
-"""Graphs of ONNX: the order of nodes, subgraphs and what they take from outside, copies of values."""
+"""Graphs of ONNX: the order of nodes, subgraphs and their captured values, copies of values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eqsat.relay.visitor import children_first
 
 
 def node_count(model: ir.Model) -> int:
-    """How many nodes of a model, those of subgraphs included, are no constants."""
+    """Return the number of nodes of a model, including subgraphs, without Constant nodes."""
     return sum(node.op_type != "Constant" for node in model.graph.all_nodes())
 
 
@@ -42,7 +42,7 @@ def _producers(node: ir.Node) -> Iterator[ir.Node]:
 
 
 def _too_early(order: Sequence[ir.Node], makers: Mapping[ir.Node, Sequence[ir.Node]]) -> ir.Node | None:
-    """The first node that is not behind all that make its inputs."""
+    """Return the first node that comes before a node that computes one of its inputs."""
     done: set[ir.Node] = set()
     for node in order:
         if not done.issuperset(makers[node]):
@@ -67,7 +67,7 @@ def attributes_of(node: ir.Node) -> Iterable[ir.Attr]:
 
 
 def subgraphs(attributes: Iterable[ir.Attr]) -> Iterator[ir.Graph]:
-    """The graphs that attributes hold."""
+    """Return the graphs in attributes."""
     for attr in attributes:
         if attr.type == ir.AttributeType.GRAPH and not attr.is_ref():
             yield attr.as_graph()

@@ -64,7 +64,7 @@ _MALFORMED = (ValueError, ArithmeticError, IndexError, TypeError)
 
 
 Body = Callable[[Imported], ir.Graph]
-"""What takes the place of a subgraph."""
+"""A function that returns the replacement of a subgraph."""
 
 
 def import_model(model: Given, body: Body | None = None, constants: ConstantNodes | None = None) -> Imported:
@@ -97,7 +97,7 @@ def import_model(model: Given, body: Body | None = None, constants: ConstantNode
 def import_with_bodies(
     model: Given, constants: ConstantNodes | None = None
 ) -> tuple[Imported, dict[ir.Graph, Imported]]:
-    """As :func:`import_model`; beside it the subgraphs of nodes that are not understood, each as a function."""
+    """As :func:`import_model`; also return the subgraphs of nodes that are not understood, as functions."""
     bodies: dict[ir.Graph, Imported] = {}
 
     def kept(imported: Imported) -> ir.Graph:
@@ -108,7 +108,7 @@ def import_with_bodies(
 
 
 def _decide_conditions(context: _Context) -> None:
-    """Find values whose truth, the condition of an If, is the same in every run, though what they are is not known."""
+    """Find conditions of Ifs that have the same truth value in every run, even if the values are not constants."""
     graph = context.model.graph
     if any(node.op_type == "If" for node in nodes_of(graph)):
         looking = replace(context, body=lambda body: body.graph)
@@ -121,7 +121,7 @@ def _decide_conditions(context: _Context) -> None:
 
 @dataclass(frozen=True)
 class _Context:
-    """What the graphs of a model have in common.
+    """The state that the importers of all graphs of a model share.
 
     Args:
         model, names, body, constants: as for :class:`Imported` and :func:`import_model`.
@@ -210,7 +210,7 @@ class _Importer:
             self.captured.append(placeholder)
 
     def _bind_initializer(self, value: ir.Value) -> bool:
-        """Make an initializer a constant; False when it is of an element type that the IR does not have.
+        """Import an initializer as a constant; return False if the IR does not have its element type.
 
         One that callers can override is a parameter already.
         """
@@ -238,7 +238,7 @@ class _Importer:
             raise ModelError(f"{who} use {value.name!r}, which no node computes") from None
 
     def _constant(self, tensor: Any) -> Constant | None:
-        """A tensor as a constant whose data is read when asked for; None for element types beyond the IR."""
+        """Return a tensor as a constant whose data is read on demand; None if the IR does not have its element type."""
         name = DTYPES.get(tensor.dtype)
         if name is None:
             return None
@@ -325,7 +325,7 @@ class _Importer:
         return placed
 
     def _defined(self, node: ir.Node, inputs: Sequence[Expr | None]) -> Sequence[Expr]:
-        """What a node that has a definition is: the definition if that is one node, else a call of its own operator.
+        """Return the expressions of a node with a definition: the definition if that is one node, else an opaque call.
 
         Raises Declined or EqsatError where the definition is not for such a node.
         """
@@ -342,7 +342,7 @@ class _Importer:
         return self._passed_through(node, None, None, definition)
 
     def _definition(self, node: ir.Node, inputs: Sequence[Expr | None], shows_floats: bool) -> Definition:
-        """What a node is defined as; what small constants are may matter, of floats if they are shown.
+        """Return the definition of a node; it may depend on small constants, on floats only if they are shown.
 
         Raises Declined or EqsatError where it is not defined.
         """
@@ -372,7 +372,7 @@ class _Importer:
         return isinstance(form, OnnxNode) and not any(isinstance(operand, OnnxNode) for operand in form.inputs)
 
     def _check_writable(self, results: Sequence[Expr], inputs: Sequence[Expr | None]) -> None:
-        """Raise an EqsatError for what would have no ONNX form: some operators need a type that is not known."""
+        """Raise an EqsatError if a result has no ONNX form, because some operators need a type that is not known."""
         target, known = Target(self.opset, self.types, Counter()), set(inputs)
         agenda = list(results)
         while agenda:
@@ -410,7 +410,7 @@ class _Importer:
     def _passed_through(
         self, node: ir.Node, types: Sequence[Type] | None, reason: str | None, definition: Definition | None = None
     ) -> Sequence[Expr]:
-        """A call of an operator of the node's own; ``reason`` says why it is not understood, None if it is."""
+        """Return an opaque call for a node; ``reason`` says why it is not understood, None if it is."""
         computed = self._computed(node, types, definition)
         if computed is not None:
             return computed
@@ -460,7 +460,7 @@ class _Importer:
         return [unused if output is None else Constant(output) for output in outputs]
 
     def _settled(self, expr: Expr) -> Expr:
-        """The constant that an expression over constants is, where it can be computed; else the expression."""
+        """Return the value of an expression over constants as a constant if it can be computed; else the expression."""
         if isinstance(expr, Constant) or not self.folding.is_constant(expr):
             return expr
         found = self.folding.find(expr)
@@ -473,7 +473,7 @@ class _Importer:
     # ---- subgraphs
 
     def _attributes(self, node: ir.Node) -> list[ir.Attr]:
-        """The attributes of a node that is not understood, with what takes the place of its subgraphs."""
+        """Return the attributes of a node that is not understood, with its subgraphs replaced."""
         attributes = list(attributes_of(node))
         captured = captured_values(attributes)
         for value in captured:
@@ -544,7 +544,7 @@ class _Importer:
         return {}
 
     def _decide(self, node: ir.Node, results: dict[str, Sequence[Type]]) -> None:
-        """Note the value of an If's condition if it can have but one whenever the graph is run."""
+        """Record the value of an If's condition if it is the same in every run."""
         inlined = self.context.inlined
         taken = possible_branch(node, results, inlined)
         if taken is not None and node.inputs and node.inputs[0] is not None:

@@ -31,14 +31,14 @@ class Names:
         self._counts: dict[str, int] = {}
 
     def claim(self, name: str) -> bool:
-        """Take ``name`` if nothing has it yet; says whether it is the caller's."""
+        """Reserve ``name`` if it is free; return whether it was."""
         if not name or name in self._taken or self._known[name] > 1:  # else it might hide, or be hidden
             return False
         self._taken.add(name)
         return True
 
     def fresh(self, base: str) -> str:
-        """A name that nothing has or had: ``base``, or with a number behind it."""
+        """Return an unused name: ``base``, or ``base`` with a number."""
         name = base
         while name in self._known or name in self._taken:
             count = self._counts[base] = self._counts.get(base, 0) + 1
@@ -49,7 +49,7 @@ class Names:
 
 
 def name_counts(model: ir.Model) -> Counter[str]:
-    """How many values of a model have each name: equal ones are in scopes side by side."""
+    """Return the number of values of a model with each name; equal names occur in separate scopes."""
     values: list[ir.Value] = []
     for graph in graphs_of(model.graph):
         values += dict.fromkeys([*graph.inputs, *graph.initializers.values()])
@@ -58,7 +58,7 @@ def name_counts(model: ir.Model) -> Counter[str]:
 
 
 class Initializers:
-    """Initializers of constants and arrays, each made when it is first asked for.
+    """Initializers of constants and arrays, each created on first use.
 
     Args:
         names: of the graph's values.
@@ -89,7 +89,7 @@ class Initializers:
         return self._known[data]
 
     def stand_in(self, constant: Constant, value: ir.Value) -> None:
-        """Take ``value``, which a node makes, for a constant."""
+        """Use ``value``, which a node computes, in place of a constant."""
         self._known[constant.data] = value
 
     def tensor(self, constant: Constant) -> ir.TensorProtocol:

@@ -70,7 +70,7 @@ def export_partitioned(
 
 @dataclass(frozen=True)
 class _Known:
-    """How calls of a composite are written: its local function's name, and what that takes and gives."""
+    """The written form of calls of a composite: the name of its local function, its inputs and its outputs."""
 
     name: str
     types: Sequence[Type | None]
@@ -98,7 +98,7 @@ class _LocalFunctions:
         return self.known[function]
 
     def node(self, call: Call) -> OnnxNode:
-        """How a call of a composite is written."""
+        """Return the written form of a call of a composite."""
         known = self.add(call.op)
         inputs = [part for arg, ty in zip(call.args, known.types, strict=True) for part in _parts(arg, ty)]
         return OnnxNode(known.name, [*inputs, *known.weights], domain=self.target, outputs=known.outputs)
@@ -175,13 +175,13 @@ def _flat(function: Function) -> tuple[Function, list[Constant]]:
 
 
 def _is_weight(constant: Constant) -> bool:
-    """Whether a constant is data, not a setting such as a bound, an axis or a shape."""
+    """Return whether a constant is data, and not a setting such as a bound, an axis or a shape."""
     data = constant.data
     return data.size > 1 and ("float" in data.dtype or data.nbytes > SETTING_BYTES)
 
 
 def _forget_origins(graph: ir.Graph) -> None:
-    """Leave nothing but what is computed: no names, types or documentation of the place it is from."""
+    """Remove names, types and documentation, which belong to the place that the function comes from."""
     for index, node in enumerate(graph):
         node.name, node.doc_string = None, None
         node.metadata_props.clear()

@@ -1,6 +1,6 @@
-"""Models whose weights are mapped, and not read, also those that are in the model's own file.
+"""Models whose weights are memory-mapped instead of read, including those in the model's own file.
 
-Such a model is read quickly and takes little memory, but it lasts no longer than its file and is not to be written.
+Such a model is read quickly and takes little memory, but it is valid only as long as its file and must not be written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from eqsat.onnx.files import Given, from_bytes, load
 from eqsat.onnx.weights import BYTES, head
 
 _LARGE = 1 << 16
-"""Bytes from which on a weight is mapped."""
+"""Size in bytes from which a weight is mapped."""
 
 _FIXED = {1: 8, 5: 4}
 """Wire type of fields of a fixed size -> their bytes."""
@@ -35,7 +35,7 @@ _Field: TypeAlias = tuple[int, int, int, int]
 
 
 def load_mapped(model: Given) -> ir.Model:
-    """As :func:`eqsat.onnx.load`; large weights in the file of a model are mapped when they are asked for.
+    """As :func:`eqsat.onnx.load`; large weights in the file of a model are mapped on demand.
 
     Raises:
         ModelError: As :func:`eqsat.onnx.load`.
@@ -55,10 +55,10 @@ def load_mapped(model: Given) -> ir.Model:
 
 
 def _without_weights(content: mmap.mmap, location: str) -> bytes:
-    """What is in the file of a model, with references to the file in the place of large weights.
+    """Return the content of a model's file, with references to the file in place of large weights.
 
     Raises:
-        ValueError: It is no model.
+        ValueError: It is not a model.
     """
     parts = []
     for number, start, inside, end in _fields(content, 0, len(content)):
@@ -112,7 +112,7 @@ def _fields(content: mmap.mmap, start: int, end: int) -> Iterator[_Field]:
     """The fields of a message.
 
     Raises:
-        ValueError: It is no message.
+        ValueError: It is not a message.
     """
     place = start
     while place < end:

@@ -1,4 +1,4 @@
-"""Opaque operators: nodes that pass through the e-graph as they are.
+"""Opaque operators: nodes that pass through the e-graph unchanged.
 
 Every ONNX operator that is not understood becomes an operator of the IR named ``onnx.<domain>.<type>``. Its one
 attribute holds the node; its arguments are the node's inputs that are there, followed by the values that its subgraphs
@@ -39,12 +39,12 @@ RANDOM = frozenset(
     ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 )
 _STATED_VALUES = 1024
-"""Elements up to which the value of a constant input is shown to ONNX's shape inference."""
+"""Maximum number of elements of a constant input whose value is passed to ONNX's shape inference."""
 
 
 @dataclass(frozen=True, eq=False)
 class OpaqueNode:
-    """What an opaque operator's node says beside its inputs.
+    """All data of an opaque operator's node except its inputs.
 
     Two are equal, and their nodes the same computation, when operator, attributes and output types are.
     Random operators, operators outside the ONNX standard and such with subgraphs equal only themselves.
@@ -71,7 +71,7 @@ class OpaqueNode:
 
     @cached_property
     def is_pure(self) -> bool:
-        """Whether the outputs follow from inputs and attributes alone."""
+        """Whether the outputs depend only on inputs and attributes."""
         node = self.node
         plain = all(attr.type in PLAIN and not attr.is_ref() for attr in node.attributes.values())
         return plain and self.is_known and not node.device_configurations
@@ -197,7 +197,7 @@ def constant_outputs(call: Call) -> list[Constant] | None:
 
 
 def is_small(opaque: OpaqueNode, sizes: Iterable[int]) -> bool:
-    """Whether a node over constants of these sizes may be computed here and now."""
+    """Return whether a node over constants of these sizes may be computed in this process."""
     return opaque.is_pure and sum(sizes) <= MOST_ELEMENTS
 
 
@@ -229,7 +229,7 @@ _STATES = {
     ("", "RNN"): (5,),
     (contrib.DOMAIN, "DynamicQuantizeLSTM"): (5, 6),
 }
-"""Domain and operator -> inputs that are zero where they are left out, as is stated for each."""
+"""Domain and operator -> the inputs that are zero if they are left out, according to the specification."""
 
 
 def _is_needless(node: ir.Node, index: int, value: Expr) -> bool:
@@ -244,7 +244,7 @@ _OPTIONAL_OUTPUTS = {
     (contrib.DOMAIN, "SkipLayerNormalization"),
     (contrib.DOMAIN, "SkipSimplifiedLayerNormalization"),
 }
-"""Operators that take less time where outputs that nothing uses are left out."""
+"""Operators that are faster without their unused outputs."""
 
 
 def _to_node(call: Call, target: Target) -> OnnxNode:
@@ -297,7 +297,7 @@ def _copy_graph(graph: ir.Graph, new: dict[ir.Value, ir.Value]) -> ir.Graph:
 
 
 def _output_types(node: ir.Node, values: dict[ir.Value, Expr], types: dict[Expr, Type], model: ir.Model) -> list[Type]:
-    """What ONNX infers from the types of the inputs. What the model itself declares is not trusted."""
+    """Return the types that ONNX infers from the types of the inputs; declarations of the model are not trusted."""
     unknown: list[Type] = [UNKNOWN] * len(node.outputs)
     if node.domain == contrib.DOMAIN and node.op_identifier() not in model.functions:
         return contrib.contrib_types(node, [None if value is None else types[values[value]] for value in node.inputs])
@@ -328,7 +328,7 @@ _EQUATION = re.compile(r"({0}(,{0})*)?(->{0})?".format(r"[A-Za-z]*(\.\.\.)?[A-Za
 
 
 def _has_equation(node: ir.Node) -> bool:
-    """Whether the equation of an Einsum is one: ONNX's inference does not end on some that are not."""
+    """Return whether the equation of an Einsum is valid; ONNX's inference does not terminate on some others."""
     attr = node.attributes.get("equation")
     equation = None if attr is None else attr.value  # bytes where it is not in UTF-8
     return isinstance(equation, str) and _EQUATION.fullmatch(equation.replace(" ", "")) is not None
@@ -343,11 +343,11 @@ _UNINFERABLE = (
     RuntimeError,
     NotImplementedError,
 )
-"""What inference raises on operators it does not know, and on nodes that are not valid."""
+"""Exceptions that inference raises on operators it does not know, and on invalid nodes."""
 
 
 def _infer(node: Any, inputs: dict[str, Any], constants: dict[str, Any], model: ir.Model) -> dict[str, Any]:
-    """What ONNX infers from a graph of the one node."""
+    """Return the types that ONNX infers from a graph of one node."""
     whole = one_node_model(node, inputs, model.opset_imports, constants.values(), ir_version=model.ir_version)
     return {value.name: value.type for value in shape_inference.infer_shapes(whole).graph.output}
 

@@ -1,4 +1,4 @@
-"""What the nodes of a written model say of where they are from: names of nodes of the given model, and of rules."""
+"""Provenance in the nodes of a written model: names of nodes of the given model, and of rules."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from eqsat.pipeline.provenance import Derived, Step
 from eqsat.relay.expr import Constant
 
 ORIGINS = "eqsat.origins"
-"""The key in ``metadata_props`` of the nodes that a node comes from, as a JSON list of names."""
+"""Key in ``metadata_props`` of the nodes that a node comes from, as a JSON list of names."""
 
 RULES = "eqsat.rules"
-"""The key of the rules that led from these to it, in order, as a JSON list of names."""
+"""Key of the rules that led from these nodes to it, in order, as a JSON list of names."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """What a node says of where it is from.
+    """The stored provenance of a node.
 
     Attributes:
         origins: Nodes of the given model, in their order there: by name, or by their first output where they have no
@@ -45,7 +45,7 @@ class Told:
 
     @staticmethod
     def of(properties: Mapping[str, str]) -> Told | None:
-        """What entries in ``metadata_props`` say; None where there are none, or they are not of this form."""
+        """Return the provenance in ``metadata_props``; None if there is none, or it is malformed."""
         try:
             origins, rules = (json.loads(properties[key]) for key in (ORIGINS, RULES))
         except (KeyError, ValueError):
@@ -58,7 +58,7 @@ class Told:
 
 
 class Provenance:
-    """Writes into nodes where they are from; there is one for each model that is optimized.
+    """Stores in nodes where they come from; there is one object for each optimized model.
 
     Args:
         model: The model that was given.
@@ -74,7 +74,7 @@ class Provenance:
         self._place = {node: place for place, node in enumerate(nodes)}
 
     def of(self, node: ir.Node) -> Told:
-        """What a node of the given model is as an origin: itself, or what it says that it comes from."""
+        """Return the origin that a node of the given model stands for: itself, or the origins that it stores."""
         return Told.of(node.metadata_props) or Told((self._name(node),), ())
 
     def _name(self, node: ir.Node) -> str:
@@ -83,7 +83,7 @@ class Provenance:
         return next((str(value.name) for value in node.outputs if value.name), node.name or node.op_type)
 
     def told(self, imported: Imported, spans: Iterable[Any], others: Iterable[ir.Node] = ()) -> Told:
-        """What a node says that is written for expressions.
+        """Return the provenance of a node that is written for expressions.
 
         Args:
             imported: The graph that they are of.
@@ -109,7 +109,7 @@ class Provenance:
         return Told(tuple(dict.fromkeys(names)), tuple(dict.fromkeys(rules)))
 
     def complete(self, model: ir.Model) -> None:
-        """Have the nodes of a written model say that they come from themselves that were taken as they are."""
+        """Store in nodes that were taken unchanged that they come from themselves."""
         functions = [node for each in model.functions.values() for node in nodes_of(each.graph)]
         for node in (*nodes_of(model.graph), *functions):
             if Told.of(node.metadata_props) is None:
@@ -117,7 +117,7 @@ class Provenance:
 
 
 def without_provenance(model: ir.Model) -> None:
-    """Take out of the nodes of a model what they say of where they are from."""
+    """Remove the provenance from the nodes of a model."""
     functions = [node for each in model.functions.values() for node in nodes_of(each.graph)]
     for node in (*nodes_of(model.graph), *functions):
         for key in (ORIGINS, RULES):

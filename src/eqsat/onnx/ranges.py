@@ -1,4 +1,4 @@
-"""Ranges that a model's inputs are from, as far as its first nodes tell."""
+"""Ranges of a model's inputs, as far as its first nodes determine them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ MOVES = frozenset(
 ) | {"Unsqueeze"}
 """Operators whose outputs hold the values of their first input."""
 _MASK = (0, 1, 1, 1)
-"""What integers of a mask are drawn from: most elements count."""
+"""Values from which the integers of a mask are drawn; most elements are unmasked."""
 _COMPARISONS = frozenset(("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"))
 _FARTHEST = 64
-"""Nodes behind an input that are looked at."""
+"""Maximum number of nodes behind an input that are examined."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """What values an input has.
+    """The range of an input's values.
 
     Args:
         scale, offset: floats are these times and plus what the network sees after its preparation.
@@ -39,7 +39,7 @@ class Range:
 
 
 def ranges(model: ir.Model) -> dict[str, Range]:
-    """The ranges of the inputs whose first nodes tell them, by name."""
+    """Return the ranges of the inputs whose first nodes determine them, by name."""
     found = {
         value.name: _integer_range(value) if _is_integer(value) else _affine(value) for value in model.graph.inputs
     }
@@ -98,7 +98,7 @@ def _gathered(node: ir.Node) -> int | None:
 
 
 def _affine(start: ir.Value) -> Range | None:
-    """What undoes the affine nodes that an input goes through first."""
+    """Return the scale and offset that invert the affine nodes which first use an input."""
     scale, offset, value = 1.0, 0.0, start
     for _ in range(_FARTHEST):
         uses = [*value.uses()]

@@ -15,7 +15,7 @@ from eqsat.errors import EvaluationError
 from eqsat.onnx.types import DTYPES
 
 MOST_ELEMENTS = 1 << 14
-"""Elements of inputs and outputs in all beyond which nothing is computed: some of it is Python loops."""
+"""Maximum total number of elements of inputs and outputs; parts of the implementation are Python loops."""
 
 _NAMES = frozenset(DTYPES.values())
 
@@ -29,7 +29,7 @@ def compute(node: ir.Node, arrays: Sequence[Any], opset: int) -> tuple[np.ndarra
         opset: version of the operators of its domain.
 
     Raises:
-        EvaluationError: it is too large, or the reference implementation cannot compute it, or gives what is no tensor.
+        EvaluationError: It is too large, the reference implementation cannot compute it, or an output is not a tensor.
     """
     from onnx.reference import ReferenceEvaluator  # what few models need takes a while to load
 

@@ -1,4 +1,4 @@
-"""A model whose weights can be changed from run to run: what rounding makes of its outputs, and what mistakes do."""
+"""A model whose weights can be changed from run to run, to measure the effects of rounding and of mistakes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Array = np.ndarray[Any, Any]
 
 _FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16))
 _MOST_BYTES = 1 << 29
-"""Weights beyond which they are left alone: they are in memory several times."""
+"""Maximum total size of weights, in bytes; they are in memory several times."""
 _PARAMETERS = 16
-"""Elements up to which a tensor may hold what layers are made with, such as exponents or scales of a resize."""
+"""Maximum number of elements of a tensor that may contain settings, such as exponents or scales of a resize."""
 _LARGEST = 1e30
-"""Beyond it a number stands for infinity, as in masks."""
+"""Magnitude beyond which a number stands for infinity, as in masks."""
 _PATTERN = 1 << 16
 
 
@@ -55,7 +55,7 @@ class Probe:
         self.weights = {name: elements_of(opened.graph.initializers[name].const_value) for name in names}
 
     def rounded(self, random: np.random.Generator) -> dict[str, Array]:
-        """All weights, each moved by about as much as rounding moves it."""
+        """Return all weights, each changed by about as much as rounding changes it."""
         return {name: rounded(array, random) for name, array in self.weights.items() if array.size > _PARAMETERS}
 
     def mistakes(self, count: int, random: np.random.Generator) -> Iterator[tuple[str, Array]]:
@@ -72,7 +72,7 @@ class Probe:
 
 
 def rounded(array: Array, random: np.random.Generator) -> Array:
-    """An array with each float moved by about as much as rounding moves it."""
+    """Return an array with each float changed by about as much as rounding changes it."""
     if array.dtype.kind != "f" or not array.size:
         return array
     step = np.finfo(array.dtype).eps * random.choice([-1.0, 0.0, 1.0], min(array.size, _PATTERN))
@@ -82,7 +82,7 @@ def rounded(array: Array, random: np.random.Generator) -> Array:
 
 
 def wrong(array: Array, random: np.random.Generator) -> Array:
-    """A weight times 1.5, and plus a half where it is 0; one row of it if it has rows."""
+    """Return a weight times 1.5, plus a half where it is 0; only one row is changed if it has rows."""
     changed = np.array(array)
     part = changed[int(random.integers(len(array)))] if array.ndim > 1 else changed
     with np.errstate(all="ignore"):

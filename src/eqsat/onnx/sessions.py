@@ -65,5 +65,5 @@ def run_session(session: Any, feed: Mapping[str, Any], what: str) -> list[Any]:
 
 
 def reason_of(error: Exception) -> str:
-    """What an error of onnxruntime says, in one line."""
+    """Return the message of an error of onnxruntime on one line."""
     return " ".join(str(error).split())[:300]

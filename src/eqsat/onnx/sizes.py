@@ -1,4 +1,4 @@
-"""Sizes that a model asks of dimensions it leaves open: those of its weights, and of what it reshapes to."""
+"""Sizes that a model requires of its dynamic dimensions, according to its weights and reshapes."""
 
 from __future__ import annotations
 
@@ -106,13 +106,13 @@ _PICTURE = "imgsz"
 """The metadata in which Ultralytics' exporter writes height and width, such as ``[640, 640]``."""
 _SOUNDS = ("sample", "audio", "wave", "pcm", "signal")
 _SOUND = 4096
-"""How long sounds are at least: some models have matrices in the place of convolutions."""
+"""Minimum length of sounds; some models have matrices in place of convolutions."""
 _STRIDES = 4
-"""How many steps of the coarsest layer an input has along each axis."""
+"""Number of strides of the coarsest layer along each axis of an input."""
 
 
 def dim_name(value: ir.Value, axis: int) -> str:
-    """What an open dimension is called: its own name, or those of input and axis, as in ``x.1``."""
+    """Return the name of a dynamic dimension: its own, or those of input and axis, as in ``x.1``."""
     dim = None if value.shape is None else value.shape[axis]
     return (dim.value if isinstance(dim, ir.SymbolicDim) else None) or f"{value.name}.{axis}"
 
@@ -125,7 +125,7 @@ def open_dims(value: ir.Value) -> Iterator[tuple[str, int]]:
 
 
 def meant_sizes(model: ir.Model) -> dict[str, int]:
-    """Sizes that the model seems to be meant for, of the open dimensions of what convolutions and pools see.
+    """Return likely sizes of the dynamic dimensions of inputs of convolutions and pools.
 
     Axes but the first have a few strides of the coarsest layer, and no less than the widest window: of smaller ones
     nothing, or one element, is left whatever the weights are. Metadata under the name of a dimension goes first.

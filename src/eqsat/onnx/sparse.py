@@ -1,4 +1,4 @@
-"""Sparse initializers and constants as dense ones: onnx_ir has no sparse ones."""
+"""Conversion of sparse initializers and constants to dense ones, because onnx_ir has no sparse ones."""
 
 from __future__ import annotations
 

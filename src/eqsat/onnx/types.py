@@ -13,7 +13,7 @@ from eqsat.relay.ty import Any as AnyDim
 
 
 class OnnxType(IncompleteType):
-    """What ONNX knows of a value that the IR has no type for.
+    """The ONNX type of a value for which the IR has no type.
 
     It is a tensor of unknown rank, or of an element type beyond the IR, a sequence, or an optional.
 
@@ -34,7 +34,7 @@ _NUMBERS = (
 )  # fmt: skip
 
 DTYPES: dict[ir.DataType, str] = {ir.DataType[name]: ir.DataType[name].numpy().name for name in _NUMBERS}
-"""The element types that the IR computes with; tensors of others have no type there."""
+"""The element types of the IR; tensors with other element types have no type there."""
 
 _ELEMENTS = {name: dtype for dtype, name in DTYPES.items()}
 
@@ -70,7 +70,7 @@ def element_type(dtype: str) -> ir.DataType:
 
 
 _NO_DIM = 1 << 63
-"""A dimension that ONNX cannot hold, as sums and products of absurd ones may be."""
+"""A dimension that ONNX cannot represent, such as a sum or product of very large ones."""
 
 
 def element_name(ty: Type) -> str | None:

@@ -20,7 +20,7 @@ from eqsat.errors import ModelError
 
 
 def check_external_files(model: ir.Model, where: str) -> None:
-    """See that the data of initializers and of nodes' attributes is there.
+    """Check that the data of initializers and of nodes' attributes exists.
 
     Args:
         model: the model, its tensors with the folder they are in.
@@ -38,7 +38,7 @@ def check_external_files(model: ir.Model, where: str) -> None:
 
 
 def check_external_file(tensor: ir.ExternalTensor, where: str) -> None:
-    """See that the data of a tensor is there.
+    """Check that the data of a tensor exists.
 
     Raises:
         ModelError: its file is missing, too short, no file or outside the model's folder.
@@ -54,7 +54,7 @@ def has_external_tensors(model: ir.Model) -> bool:
 
 
 def take_in(model: ir.Model) -> None:
-    """Make external data part of the model, read when it is asked for, but for that of the graph's own initializers.
+    """Make external data part of the model, read on demand, except the data of the graph's own initializers.
 
     Only these, and those of the graphs inside it, have their data beside the file that is written.
     """
@@ -137,7 +137,7 @@ def _is_external(tensor: Any) -> bool:
 
 
 def _problem_of(tensor: ir.ExternalTensor) -> str | None:
-    """Why the data of a tensor cannot be read, as far as the file's name and size tell."""
+    """Return why the data of a tensor cannot be read, according to the name and size of the file."""
     try:
         folder, path = os.path.realpath(tensor.base_dir), os.path.realpath(tensor.path)
         if os.path.commonpath((folder, path)) != folder:
