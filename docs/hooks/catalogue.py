@@ -1,4 +1,4 @@
-"""The catalogue of rules: a page for each subject, with equation, example, picture and proof of each rule."""
+"""The catalogue of rules: a page for each subject, with the equation, example, picture and proof of each rule."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LARGEST = 8
 
 _INDEX = """# Rules
 
-eqsat ships {count} rules. Each is an equation, tested on random values by `eqsat rules verify` and, where that is
-possible, proved for all values by `eqsat rules prove`: see [Proofs of rules](../proofs.md). These pages are made of the
-rules themselves. `--rules` and the argument `rules` take the names of subjects and of sets.
+eqsat ships {count} rules. Each rule is an equation. `eqsat rules verify` tests it on random values, and `eqsat rules
+prove` proves it for all values if possible: see [Proofs of rules](../proofs.md). These pages are generated from the
+rules. `--rules` accepts the names of subjects and sets, and so does the argument `rules`.
 
 | subject | rules | in the default set | proved |
 |---|---|---|---|

@@ -1,4 +1,4 @@
-"""The page of the command line, made of what ``--help`` prints and of the schemas of what ``--json`` prints."""
+"""The page about the command line, generated from the help texts and from the schemas of ``--json``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ output is the model (`-`). The tables below list its fields; `eqsat COMMAND --js
 [JSON Schema](https://json-schema.org). Fields in italics are there only in the cases that their meaning tells; `[]`
 stands for the items of an array, and `*` for the names in an object that has any. Numbers are always finite.
 
-Errors are not JSON: bad input ends a command with exit code 2, one line on the standard error, and nothing on the
-standard output. `optimize-all` and `extract` go on with the other files, and have exit code 1 if some failed;
-`optimize-all` tells their errors in its rows, too.
+Errors are not printed as JSON: bad input ends a command with exit code 2, one line on standard error, and nothing on
+standard output. `optimize-all` and `extract` continue with the other files, and their exit code is 1 if some failed;
+the rows of `optimize-all` also contain the errors.
 """
 
 ELSEWHERE = ".facts."
-"""What is in the fields that the table of another command lists."""
+"""Marks fields that the table of another command lists."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

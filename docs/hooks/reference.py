@@ -1,4 +1,4 @@
-"""Pages of what is public, made of docstrings."""
+"""Pages of the public names, generated from docstrings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Take the roles of reStructuredText from docstrings."""
+    """Remove the roles of reStructuredText from docstrings."""
     return _ROLE.sub(r"\1\2\3", html)
 
 

@@ -1,1 +1,1 @@
-"""The pipeline: saturation, the extraction problem, extraction, and explanations of what was extracted."""
+"""The pipeline: saturation, the extraction problem, extraction, and explanations of results."""

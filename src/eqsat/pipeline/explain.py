@@ -165,7 +165,7 @@ class Explanation:
 
     @property
     def journal(self) -> Journal:
-        """What rules equated."""
+        """The equations that rules found."""
         return self._journal
 
     @property
@@ -175,7 +175,7 @@ class Explanation:
 
     @cached_property
     def _spans(self) -> dict[int, Any]:
-        """Term -> where its node of the given graph comes from."""
+        """Term -> the span of its node of the given graph."""
         nodes = self.region.lowered.handles.items()
         return {self._journal.of_handle[handle]: node.span for node, handle in nodes if node.span is not None}
 
@@ -204,7 +204,7 @@ class Explanation:
 
     @cached_property
     def _makers(self) -> dict[tuple[int, ...], str]:
-        """Symbol, atom and child classes of an e-node -> the rule that made it first, or ``input``."""
+        """Symbol, atom and child classes of an e-node -> the rule that first created it, or ``input``."""
         journal, closed = self._journal, self._closure
         made: dict[tuple[int, ...], str] = {}
         entered: set[int] = set()

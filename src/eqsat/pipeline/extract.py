@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Copies:
-    """Where the nodes of layers are that an e-graph left out: see :mod:`eqsat.layers`. Layer 0 is what it has itself.
+    """The nodes of layers that the e-graph left out: see :mod:`eqsat.layers`. Layer 0 is the e-graph's own.
 
     Attributes:
         given: Node of the given graph -> the node that was lowered in its place, and the layer.
@@ -145,19 +145,19 @@ class Extraction:
 
 
 class Extractions:
-    """Costs and explanations of what was extracted in several parts, such as a graph and the bodies in it."""
+    """Costs and explanations of several extractions, such as those of a graph and of the bodies in it."""
 
     extractions: Sequence[Extraction]
     """The parts, in order."""
 
     @property
     def input_cost(self) -> Cost:
-        """Cost of what was given, each part counted once."""
+        """Cost of the given parts, each counted once."""
         return total(each.input_cost for each in self.extractions)
 
     @property
     def cost(self) -> Cost:
-        """Cost of what was chosen."""
+        """Cost of the chosen parts."""
         return total(each.cost for each in self.extractions)
 
     @property
@@ -167,7 +167,7 @@ class Extractions:
 
     @property
     def optimal(self) -> bool:
-        """Whether every choice is proved cheapest."""
+        """Whether every part is proved to be the cheapest."""
         return all(each.optimal for each in self.extractions)
 
     @property
@@ -252,10 +252,10 @@ def _built(
     seconds: float,
     dropped: dict[Any, Derived],
 ) -> tuple[Expr, Result]:
-    """The graph of an extractor's result, and the result with what that graph costs; see :class:`Extraction`.
+    """Return the graph of an extractor's result, and the result with the cost of that graph; see :class:`Extraction`.
 
-    In the e-graph composites may overlap. The graph that was chosen there, composites written out, and the graph that
-    was given are each covered anew by composites that do not, and the cheaper one is taken.
+    In the e-graph, composites may overlap. The chosen graph, with composites replaced by their bodies, and the given
+    graph are each covered by composites that do not overlap, and the cheaper result is returned.
     """
     region, choices = posed.region, [result.choice, posed.incumbent]
 
@@ -280,7 +280,7 @@ def _built(
 
 
 def _written_out(expr: Expr, functions: frozenset[Function]) -> Expr:
-    """``expr`` with calls of ``functions`` replaced by what they compute."""
+    """Return ``expr`` with calls of ``functions`` replaced by their bodies."""
 
     def visit(old: Expr, new: Expr) -> Expr:
         if isinstance(new, Call) and isinstance(new.op, Function) and new.op in functions:

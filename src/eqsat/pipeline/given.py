@@ -1,4 +1,4 @@
-"""The graph that was given: what it costs, and which choice among e-nodes it is."""
+"""The given graph: its cost, and the corresponding choice of e-nodes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from eqsat.pipeline.saturate import Region
 class GivenGraph:
     """The graph of a region as it was lowered, equal nodes once.
 
-    It is priced by an extraction problem of its own, in which each value has one way to be computed and kernels
-    compete.
+    Its cost is computed by a separate extraction problem, in which each value has only one e-node, and kernels compete.
 
     Args:
         region: The region, its snapshot without kernels.
@@ -58,7 +57,7 @@ class GivenGraph:
         self.costs = dict(zip(self.handles, self._costs(), strict=True))
 
     def _as_it_runs(self, prices: Prices) -> Problem:
-        """Return the problem, in which the fewest kernels come first where those of the runtime are not a choice."""
+        """Return the problem; if the runtime always forms its kernels, the first objective is the number of kernels."""
         if not prices.model.fuses_all:
             return self.problem
         cost = self.problem.cost.reshape(self.problem.num_nodes, -1)

@@ -32,13 +32,13 @@ from eqsat.pipeline.saturate import Region
 
 @dataclass(frozen=True, repr=False)
 class RegionProblem:
-    """What to extract, from what.
+    """The extraction problem of a region.
 
     Attributes:
         region: The region, its snapshot with kernels.
         problem: The choices and their costs.
         kernels: The kernels among them.
-        incumbent: The choice that describes the given graph, with constants instead of what computes them.
+        incumbent: The choice that describes the given graph, with constants instead of their computations.
         given: Handle -> costs of each node of the given graph; see :class:`~eqsat.pipeline.given.GivenGraph`.
         composed: Prices of composites; their model is the one that the problem was posed under.
     """
@@ -52,12 +52,12 @@ class RegionProblem:
 
     @property
     def breaks_ties(self) -> bool:
-        """Whether the last objective only decides between graphs of equal cost: results leave it out."""
+        """Whether the last objective only decides between graphs of equal cost; it is not part of results."""
         return self.composed.model.breaks_ties
 
     @property
     def input_cost(self) -> Cost:
-        """Objectives of the given graph as it would be written."""
+        """The objectives of the given graph in written form."""
         return total(costs[:1] if self.breaks_ties else costs for costs in self.given.values())
 
     def extract(self, method: str, seconds: float) -> extraction.Result:
@@ -81,7 +81,7 @@ class RegionProblem:
         return replace(found, lower_bound=bound, optimal=bound == found.cost)
 
     def _is_broken(self, placed: PlacedKernel, choice: NDArray[np.int64]) -> bool:
-        """Tell whether a choice has a kernel that holds what the choice computes elsewhere too."""
+        """Return whether a kernel of a choice contains a value that the choice also computes outside of it."""
         classes = self.problem.node_class
         if not placed.kernel.fused or choice[classes[placed.outer]] != placed.outer:
             return False
@@ -102,7 +102,7 @@ def region_problem(region: Region, model: CostFunction) -> RegionProblem:
     A :class:`~eqsat.cost.target.TargetCost` says what the graph is written in and run by.
 
     Raises:
-        ExtractionError: The model fails or gives something else than finite numbers.
+        ExtractionError: The model fails or returns something other than finite numbers.
     """
     prices = Prices(region.snapshot, model, {rule.composer.name: rule.cost for rule in composites_among(region.rules)})
     posed = ProblemBuilder(_rows(region.snapshot, prices), region.snapshot.class_count, prices)
@@ -120,7 +120,7 @@ def _rows(snapshot: Snapshot, prices: Prices) -> list[Row]:
 
 
 def _completed(snapshot: Snapshot, choice: NDArray[np.int64], problem: Problem) -> NDArray[np.int64]:
-    """Return ``choice`` with constants where they are at hand, and with all helpers."""
+    """Return ``choice`` with constants wherever they are available, and with all helpers."""
     leaves = np.flatnonzero(snapshot.is_leaf)
     leaf = np.full(snapshot.class_count, -1, dtype=np.int64)
     leaf[snapshot.node_class[leaves]] = leaves

@@ -1,4 +1,4 @@
-"""An extraction problem as it is written down: nodes, kernels of several of them, and helpers."""
+"""Building an extraction problem: nodes, kernels of several nodes, and helpers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PlacedKernel:
 
 
 class ProblemBuilder:
-    """An extraction problem that is being written down.
+    """Builds an extraction problem.
 
     Nodes are numbered as the rows are; those of kernels follow, then helpers.
 

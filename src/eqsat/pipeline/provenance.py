@@ -1,9 +1,9 @@
-"""Where each node of a chosen graph is from: nodes of the given graph, and the rules that led from these to it.
+"""Where each node of a chosen graph comes from: nodes of the given graph, and the rules that led from them to it.
 
-An e-node that the given graph has comes from its nodes there, by no rule. Any other was made by a match: it comes from
-where the e-nodes that matched come from, and by their rules and that of the match. What else the given graph computes
-in the same e-class was replaced, by the matches that made both equal. Where only an input or a constant is left of an
-e-class, what was replaced there belongs to the nodes whose origins used it.
+An e-node of the given graph comes from its nodes there, without a rule. Any other e-node was created by a match. It
+comes from the origins of the matched e-nodes, by their rules and the rule of the match. Other nodes of the given graph
+in the same e-class were replaced by it, through the matches that made them equal. If an input or a constant replaces
+them, they belong to the nodes whose origins used them.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Step = tuple[int, str]
 """When a match was found, and the name of its rule. A later match has a larger number."""
 
 _LEAVES = ("var", "constant")
-"""Kinds of e-nodes that are no operators."""
+"""Kinds of e-nodes that are not operators."""
 
 
 @dataclass(frozen=True)
 class Derived:
-    """Where an expression is from; it takes the place of the expression's ``span``.
+    """Where an expression comes from; it replaces the expression's ``span``.
 
     Attributes:
-        span: That of a node of the given graph which computes the same, None if there is none.
+        span: The span of a node of the given graph with the same value; None if there is none.
         origins: The spans of the nodes of the given graph that it comes from, in their order.
         steps: The matches that led from these to it, in order.
-        maker: The rule that made it; None where the given graph has it.
+        maker: The rule that created it; None if it is part of the given graph.
     """
 
     span: Any
@@ -57,7 +57,7 @@ class Derived:
 
 @dataclass
 class _Parts:
-    """What a node is from: handles of given nodes, and steps."""
+    """The origin of a node: handles of given nodes, and steps."""
 
     origins: set[int] = field(default_factory=set)
     steps: set[Step] = field(default_factory=set)
@@ -70,7 +70,7 @@ class _Parts:
 
 @dataclass(frozen=True)
 class _Edge:
-    """Two e-nodes of one class that a match made equal; None stands for all that the class was."""
+    """Two e-nodes of one class that a match made equal; None stands for the whole former class."""
 
     match: Match
     ends: tuple[Key | None, Key | None]
@@ -78,7 +78,7 @@ class _Edge:
 
 @dataclass(frozen=True)
 class Derivation:
-    """Where what was chosen is from.
+    """The origins of a chosen graph.
 
     Attributes:
         spans: The span of each e-class of a choice: :class:`Derived` if matches were noted, else that of a given node.
@@ -90,7 +90,7 @@ class Derivation:
 
 
 def derivation(posed: RegionProblem, choice: NDArray[np.int64]) -> Derivation:
-    """Where the e-nodes of a choice are from."""
+    """Return the origins of the e-nodes of a choice."""
     if posed.region.traced is None:
         return Derivation(input_spans(posed.region.snapshot, posed.region.lowered), {})
     return _Derivations(posed, choice).derivation()
@@ -114,7 +114,7 @@ def owners(nodes: Sequence[Expr]) -> dict[Expr, Any]:
 
 
 class _Derivations:
-    """Finds where the e-nodes of one choice are from."""
+    """Finds the origins of the e-nodes of one choice."""
 
     def __init__(self, posed: RegionProblem, choice: NDArray[np.int64]):
         self.region = posed.region
@@ -188,7 +188,7 @@ class _Derivations:
         return found
 
     def _at(self, of: int) -> int:
-        """The class that one of a kernel's own stands for."""
+        """Return the class of the e-graph that a kernel's own class stands for."""
         return self._original.get(of, of)
 
     def _key(self, node: int) -> Key:
@@ -202,7 +202,7 @@ class _Derivations:
     # ---- what made an e-node
 
     def _behind(self, keys: Iterable[Key]) -> _Parts:
-        """What e-nodes are from."""
+        """Return the origins of e-nodes."""
         parts = _Parts()
         todo, seen = list(keys), set[Key]()
         while todo:
@@ -217,7 +217,7 @@ class _Derivations:
         return parts
 
     def _premises(self, match: Match, parts: _Parts) -> list[Key]:
-        """The e-nodes that a match rests on; its step, and what constants that it takes are from, go to ``parts``."""
+        """Return the e-nodes that a match depends on; add its step and the origins of its constants to ``parts``."""
         parts.steps.add((match.stamp, match.rule))
         for leaf in match.leaves:
             if self._is_constant(leaf) and leaf in self._given:
@@ -225,7 +225,7 @@ class _Derivations:
         return [node.key for node in match.matched]
 
     def _maker(self, key: Key) -> Match | None:
-        """The first match that made an e-node."""
+        """Return the first match that created an e-node."""
         symbol = key[0]
         if symbol not in self._makers:
             self._makers[symbol] = self._makers_of(symbol)
@@ -236,7 +236,7 @@ class _Derivations:
         return matches if isinstance(matches, Match) else self._match(matches, row)
 
     def _makers_of(self, symbol: int) -> dict[Key, tuple[int, Matches | Match, int]]:
-        """The first match that made each e-node of a symbol, and its stamp."""
+        """Return the first match that created each e-node of a symbol, and its stamp."""
         first: dict[Key, tuple[int, Matches | Match, int]] = {}
         for matches in self.traced.matches:
             made = [each for each in matches.log.made if each.symbol == symbol]
@@ -260,7 +260,7 @@ class _Derivations:
     # ---- what took the place of an e-node
 
     def _edges_in(self, classes: set[int]) -> dict[int, list[_Edge]]:
-        """What matches made equal in some classes, earliest first."""
+        """Return the equalities that matches created in some classes, earliest first."""
         found: dict[int, list[_Edge]] = {of: [] for of in classes}
         wanted = np.asarray(sorted(classes), dtype=np.int64)
         for match in [*self._noted_at(wanted), *self.traced.noted]:
@@ -280,7 +280,7 @@ class _Derivations:
                 yield self._match(matches, row)
 
     def _replaced(self, of: int, chosen: Key, others: Sequence[Key]) -> _Parts:
-        """What given e-nodes of a class are from that another one took the place of, and how it did."""
+        """Return the origins of given e-nodes of a class that another one replaced, and the matches that led to it."""
         parts = _Parts()
         if not others:
             return parts
@@ -334,7 +334,7 @@ class _Derivations:
         return next((rule.name for rule in self.region.rules if isinstance(rule, FoldConstants)), None)
 
     def _folded(self, keys: Iterable[Key]) -> _Parts:
-        """What a computed constant is from: all given operators below it that depend on constants alone."""
+        """Return the origins of a computed constant: all given operators below it that depend only on constants."""
         parts = _Parts()
         todo = [handle for key in keys for handle in self._handles[key]]
         while todo:

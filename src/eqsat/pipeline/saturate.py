@@ -1,4 +1,4 @@
-"""Saturation of a graph or module: one e-graph for each function."""
+"""Saturation of a graph or module, with one e-graph for each function."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CLAIMS = ("Compiler", "Composite", "Primitive", "Extern", "SkipOptimization")
 
 @dataclass(frozen=True)
 class Body:
-    """A function body (or bare expression) that is saturated by itself.
+    """A function body or a bare expression, which is saturated separately.
 
     Attributes:
         name: The function's name in its module; None for a bare expression, function or function literal.
@@ -67,26 +67,26 @@ class Body:
 
     @property
     def title(self) -> str:
-        """The function's name, or what the expression is."""
+        """The name of the function, or a description of the expression."""
         return f"@{self.name}" if self.name is not None else self.expr.brief(1)
 
     @cached_property
     def children(self) -> dict[Expr, tuple[Expr, ...]]:
-        """Node -> what it is computed from in this body, inputs first; nodes in other bodies are left out."""
+        """Node -> its operands in this body, inputs first; nodes in other bodies are left out."""
         return {node: region_children(node) for node in post_order(self.expr, children=region_children)}
 
 
 @dataclass(frozen=True)
 class Region(Body, Immutable):
-    """A body that was saturated.
+    """A saturated body.
 
     Attributes:
         snapshot: The e-graph at the end of the run.
         lowered: Where the nodes of the given graph are in the e-graph.
         rules: The rules that acted.
-        vocabulary: What the integers in the snapshot stand for, and what the rules asked of them.
-        journal: What the rules equated; None unless the run is to be explained.
-        traced: What the rules matched and made; None unless that was to be noted.
+        vocabulary: The meanings of the integers in the snapshot, and the answers that rules got about them.
+        journal: The equations that rules found; None unless the run is to be explained.
+        traced: The matches of the rules and their results; None unless they were recorded.
     """
 
     snapshot: Snapshot
@@ -196,13 +196,14 @@ def saturate_bodies(
     goal: tuple[Expr, Expr] | None = None,
     traces: bool = False,
 ) -> Saturation:
-    """Do :func:`saturate` with what :func:`bodies_of` found.
+    """Do what :func:`saturate` does, with the bodies that :func:`bodies_of` found.
 
     Args:
         start: When the time of the call started, by ``time.perf_counter()``.
-        has_inputs: Whether the variables of ``source`` are inputs of a program, and not what another graph computes.
-        goal: Two nodes: once they are known to be equal, a saturation is over.
-        traces: Whether it is noted by which matches of rules e-nodes came about.
+        has_inputs: Whether the variables of ``source`` are inputs of a program, and not values that another graph
+            computes.
+        goal: Two nodes; the saturation ends when they are known to be equal.
+        traces: Whether to record by which matches of rules e-nodes were created.
     """
     report = Report()
     regions = []
@@ -242,7 +243,7 @@ def saturate_bodies(
 
 
 def bodies_of(source: Expr | IRModule) -> list[Body]:
-    """All that rules may look into, typed: function literals before what they are in.
+    """Return all bodies that rules may change, with types; function literals come before the body that contains them.
 
     Raises:
         TypeCheckError: The types do not check.
@@ -267,7 +268,7 @@ def bodies_of(source: Expr | IRModule) -> list[Body]:
 
 
 def _open_functions(root: Expr) -> list[Function]:
-    """The function literals inside ``root`` that rules may look into, inner ones first."""
+    """Return the function literals inside ``root`` that rules may change, inner ones first."""
 
     def inside(node: Expr) -> Sequence[Expr]:
         closed = is_opaque(node) and not (isinstance(node, Function) and is_open(node))
@@ -278,5 +279,5 @@ def _open_functions(root: Expr) -> list[Function]:
 
 
 def is_open(function: Function) -> bool:
-    """Whether rules may look into a function, which has none of the attributes :data:`CLAIMS`."""
+    """Return whether rules may change a function, which is so unless it has one of the attributes :data:`CLAIMS`."""
     return not any(function.attrs.get(key) for key in CLAIMS)

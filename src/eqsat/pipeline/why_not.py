@@ -37,7 +37,7 @@ _UNSETTLED = {
     "weighted": "has no weight inside that takes a scale in",
     "plain": "has a weight inside that takes a scale in",
 }
-"""What is said where a pattern does not match what scalars that meet it are to find."""
+"""Messages for conditions on scalars that do not hold."""
 
 _LEVELS = {REAL: "real numbers", ABOVE_LEAST: "real numbers above the least of their dtype", MODEST: "modest numbers"}
 
@@ -85,7 +85,7 @@ def _rule_of(rule: str | Rule, region: Region) -> Rewrite | PythonRule:
 
 
 class _Inquiry:
-    """A rule and a region that it had or had not acted on."""
+    """The inquiry about a rule in a region."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class _Inquiry:
 
     @cached_property
     def uses(self) -> Counter[Expr]:
-        """How many operators read each node; the result counts as one."""
+        """Node -> the number of operators that use it; the result counts as one."""
         return Counter([*chain.from_iterable(self.region.children.values()), self.region.expr])
 
     def answer(self, node: Expr | None) -> WhyNot:
@@ -152,7 +152,7 @@ class _Inquiry:
         return self._by_engine(tuple(dict.fromkeys(reasons)), "")
 
     def _ranked(self, places: Sequence[Place]) -> list[Place]:
-        """Places, the nearest first, without what is no obstacle: other rules found an equal call as it is wanted."""
+        """Return places, the nearest first, without mismatches where other rules found an equal call that would fit."""
         told = []
         for place in places:
             left = tuple([each for each in place.mismatches if not self._is_found(each)])
@@ -163,7 +163,7 @@ class _Inquiry:
         return sorted(told, key=lambda each: (each.missing, -each.fitting))
 
     def _is_found(self, mismatch: Mismatch) -> bool:
-        """Whether a call of the operator that is wanted is in the e-class of what is there."""
+        """Return whether the e-class of the node contains a call of the required operator."""
         pattern, handle = mismatch.pattern, self.region.lowered.handles.get(mismatch.expr)
         bare = pattern.pattern if isinstance(pattern, AttrPattern) else pattern
         if not isinstance(bare, CallPattern) or bare.named is None or handle is None:
@@ -181,7 +181,7 @@ class _Inquiry:
         return found
 
     def _by_engine(self, reasons: tuple[str, ...], otherwise: str) -> WhyNot:
-        """What the engine says of the rule alone on the given graph."""
+        """Run the engine with the rule alone on the given graph, and return the outcome."""
         name = self.rule.name
         if reasons:
             return WhyNot(name, REFUSED, reasons[:NEAREST])
@@ -204,7 +204,7 @@ class _Inquiry:
         return WhyNot(name, REFUSED if unknown else UNMATCHED, tuple(unknown) or (otherwise or "it does not apply",))
 
     def _conditions(self, root: Expr, bound: Mapping[DFPattern, Expr]) -> Iterator[str]:
-        """The conditions that do not hold of a match."""
+        """Yield the conditions that do not hold for a match."""
         rule = self.rule
         if isinstance(rule, PythonRule):
             found = rule.result(root, {pattern: [expr] for pattern, expr in bound.items()})
@@ -271,7 +271,7 @@ class _Inquiry:
 
 
 class _Unknown(Exception):
-    """What a condition asks for is not known of the given graph; the argument says so."""
+    """Raised if a condition needs something that is not known of the given graph; the argument describes it."""
 
 
 def _is_sum(call: Call) -> bool:
@@ -283,7 +283,7 @@ def _name(pattern: DFPattern) -> str:
 
 
 class _Made:
-    """What a rule made in a region, and what choosing it would cost."""
+    """The results of a rule in a region, and the cost of choosing them."""
 
     def __init__(self, extraction: Extraction, index: int, rule: str, node: Expr | None):
         self.rule = rule
@@ -294,7 +294,7 @@ class _Made:
         self.region = extraction.regions[index]
 
     def answer(self) -> WhyNot | None:
-        """What became of the rule's results; None where it had none at the node."""
+        """Return the outcome of the rule's results; None if it had none at the node."""
         choice, reached = self.result.choice, self._reached(self.result.choice)
         results = self._results()
         if not results:
@@ -311,7 +311,7 @@ class _Made:
         return WhyNot(self.rule, DECLINED, (f"the cheapest graph with its result: {reason}",))
 
     def _results(self) -> list[tuple[int, int]]:
-        """The e-nodes that the rule made, or equated, and their classes."""
+        """Return the e-nodes that the rule created or equated, and their classes."""
         snapshot, journal = self.region.snapshot, self.explanation.journal
         heads = zip(snapshot.node_symbol.tolist(), snapshot.node_atom.tolist(), snapshot.child_lists(), strict=True)
         node_of: dict[tuple[int, ...], int] = {}
@@ -337,7 +337,7 @@ class _Made:
         return set(children_first([self.region.root], lambda of: snapshot.children(int(choice[of]))))
 
     def _extra(self, made: int, of: int) -> float | None:
-        """How much more the cheapest graph costs in which a class is computed by one of its e-nodes."""
+        """Return the additional cost of the cheapest graph in which a class is computed by a given e-node."""
         problem = self.posed.problem
         barred = problem.excluded | ((problem.node_class == of) & (np.arange(problem.num_nodes) != made))
         try:
@@ -350,7 +350,7 @@ class _Made:
 
 
 _MOST_TRIED = 8
-"""Results of a rule whose costs are compared."""
+"""Maximum number of results of a rule whose costs are compared."""
 
 _SECONDS = 2.0
-"""Time that each of these comparisons may take."""
+"""Time limit of each comparison, in seconds."""
