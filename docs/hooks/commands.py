@@ -14,10 +14,10 @@ from eqsat import cli
 from eqsat.cli.schemas import schema_of
 
 JSON = """
-With `--json` a command prints one JSON value to the standard output, or to the standard error where the standard
-output is the model (`-`). The tables below list its fields; `eqsat COMMAND --json-schema` prints the same as a
-[JSON Schema](https://json-schema.org). Fields in italics are there only in the cases that their meaning tells; `[]`
-stands for the items of an array, and `*` for the names in an object that has any. Numbers are always finite.
+With `--json` a command prints one JSON value to standard output, or to standard error if standard output is the model
+(`-`). The tables below list its fields; `eqsat COMMAND --json-schema` prints them as a [JSON
+Schema](https://json-schema.org). Fields in italics are present only in the cases that their descriptions mention. `[]`
+stands for the items of an array, and `*` for the names in an object with arbitrary names. Numbers are always finite.
 
 Errors are not printed as JSON: bad input ends a command with exit code 2, one line on standard error, and nothing on
 standard output. `optimize-all` and `extract` continue with the other files, and their exit code is 1 if some failed;

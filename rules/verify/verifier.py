@@ -5,7 +5,7 @@ computes the original and the result. The soundness of the rule determines by ho
 
 * ``exact``: every bit must agree (any two NaNs are equal);
 * ``rounding``: floats may differ by a few rounding errors, relative to the largest intermediate value of either side;
-integers must be equal;
+  integers must be equal;
 * ``finite``: the same as ``rounding``, if all values that the left side computes are finite.
 """
 

@@ -264,7 +264,7 @@ def _write_page(page: Path, title: str, done: Any, facts: dict[str, Any], explai
         "ONNX nodes": f"{facts['nodes']['before']} → {facts['nodes']['after']}, Constants left out",
         "Runtime": facts["runtime"],
     }
-    told |= {"Could be had": facts["offer"]["told"]} if "offer" in facts else {}
+    told |= {"Possible savings": facts["offer"]["told"]} if "offer" in facts else {}
     told |= {
         f"Output {each['output']}": f"differs by {told_number(each['relative'])} of its largest value"
         for each in facts["differences"]

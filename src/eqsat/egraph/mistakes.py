@@ -74,7 +74,7 @@ def check_pattern(rule: str, root: DFPattern) -> None:
 
 
 def _called(pattern: DFPattern) -> list[Op] | None:
-    """The operators whose calls a pattern matches; None for those of any, or what is no call."""
+    """The operators whose calls a pattern matches; None for those of any, or what is not a call."""
     found: dict[Op, None] = {}
     stack = [(pattern, False)]
     while stack:

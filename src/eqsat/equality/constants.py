@@ -162,7 +162,7 @@ def _largest(array: Array) -> float:
 
 
 def _are_within(one: Array, other: Array, largest: float, times: float = 1) -> bool:
-    """Whether elements differ by so many times a few roundings; none is near to an infinity or to what is no number.
+    """Return whether elements differ by at most a multiple of a few roundings; infinities and NaNs differ.
 
     Args:
         largest: The largest magnitude of an element of the whole array.

@@ -49,8 +49,8 @@ def join(left: Expr | IRModule, right: Expr | IRModule, match: Mapping[str, str]
             correspond by name.
 
     Raises:
-        ArgumentError: They are no graphs, or their variables or results differ in number or types. The message has
-            the signatures of both.
+        ArgumentError: They are not graphs, or their variables or results differ in number or types. The message has the
+            signatures of both.
         TypeCheckError: The types of one do not check.
     """
     graphs = [_Graph.of(given, side) for given, side in zip((left, right), SIDES, strict=True)]

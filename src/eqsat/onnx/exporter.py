@@ -317,7 +317,7 @@ class _Exporter:
         return [span, *owners(post_order(expr.op.body)).values()]
 
     def _maker(self, node: ir.Node) -> ir.Node | None:
-        """What makes, in the given graph, the output for which a node is written that is no call."""
+        """What makes, in the given graph, the output for which a node is written that is not a call."""
         names = {value.name for value in node.outputs}
         return next((value.producer() for value in self.source.outputs if value.name in names), None)
 

@@ -45,7 +45,7 @@ def export_partitioned(
         provenance: writes into nodes where they are from; those of the functions, which several may call, do not say.
 
     Raises:
-        ModelError: an operator has no ONNX form in the model's opset, or a function literal is no composite.
+        ModelError: an operator has no ONNX form in the model's opset, or a function literal is not a composite.
     """
     functions = _LocalFunctions(imported, target)
     for node in post_order(function.body):  # named in the order of the data flow

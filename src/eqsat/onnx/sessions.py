@@ -15,7 +15,7 @@ def session(model: Given, path: Path, what: str, optimized: bool = False, packed
     """A model in onnxruntime on the processor.
 
     Args:
-        model: the model; one that is no file is written to ``path``.
+        model: the model; one that is not a file is written to ``path``.
         path: where to write it.
         what: what to call it in errors.
         optimized: whether onnxruntime optimizes it too.

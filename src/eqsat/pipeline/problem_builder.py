@@ -104,12 +104,12 @@ class ProblemBuilder:
     def problem(self, root: int, snapshot: Snapshot | None = None) -> Problem:
         """Return the problem.
 
-        Nodes that cannot be written are no choices, unless nothing could be written without them.
+        Nodes that cannot be written are not choices, unless nothing could be written without them.
 
         Args:
             root: The class to extract.
             snapshot: The e-graph with kernels, if it is that of one. Nodes that compute what is at hand as a constant
-                are no choices either.
+                are not choices either.
         """
         helpers = len(self._helper_nodes)
         count = max((len(cost) for cost in self._costs if cost is not None), default=1)

@@ -97,7 +97,7 @@ class Region(Body, Immutable):
     traced: Traced | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: no rules with functions that pickle does not take, and no trace. Extractions do without."""
+        """Return the pickled state, without the trace and rules that cannot be pickled; extraction needs neither."""
         composites = composites_among(self.rules)
         others = [rule for rule in self.rules if rule not in composites]
         return {**vars(self), "rules": (*picklable(others), *composites), "traced": None}
@@ -247,7 +247,7 @@ def bodies_of(source: Expr | IRModule) -> list[Body]:
 
     Raises:
         TypeCheckError: The types do not check.
-        ArgumentError: It is no graph.
+        ArgumentError: It is not a graph.
     """
     roots: list[tuple[str | None, Expr, dict[Expr, Type]]] = []
     if isinstance(source, IRModule):

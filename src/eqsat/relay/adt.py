@@ -1,4 +1,4 @@
-"""Algebraic data types: their definitions, constructors, and matching on what was constructed."""
+"""Algebraic data types: definitions, constructors and matching."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class TypeData:
 
 
 class Pattern:
-    """The left side of a clause: what a value must look like.
+    """The left side of a clause: the form that a value must have.
 
     Attributes:
         parts: The direct sub-patterns.
@@ -126,7 +126,7 @@ class PatternVar(Pattern):
 
 
 class PatternTuple(Pattern):
-    """A tuple whose fields look like ``patterns``."""
+    """A tuple whose fields match ``patterns``."""
 
     def __init__(self, patterns: Sequence[Pattern]):
         self.parts = tuple(patterns)
@@ -136,7 +136,7 @@ class PatternTuple(Pattern):
 
 
 class PatternConstructor(Pattern):
-    """What ``constructor`` made of fields that look like ``patterns``."""
+    """A value of ``constructor`` whose fields match ``patterns``."""
 
     def __init__(self, constructor: Constructor, patterns: Sequence[Pattern] = ()):
         self.constructor = constructor
@@ -151,7 +151,7 @@ class PatternConstructor(Pattern):
 
 
 class Clause:
-    """``lhs => rhs``: where the value looks like ``lhs`` the match is ``rhs``."""
+    """``lhs => rhs``: if the value matches ``lhs``, the match evaluates to ``rhs``."""
 
     def __init__(self, lhs: Pattern, rhs: Expr):
         self.lhs = lhs
@@ -159,7 +159,7 @@ class Clause:
 
 
 class Match(Expr):
-    """The right side of the first clause whose pattern ``data`` looks like.
+    """The right side of the first clause whose pattern matches ``data``.
 
     Args:
         data: The value.

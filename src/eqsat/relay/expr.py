@@ -36,14 +36,14 @@ Built = typing.TypeVar("Built", covariant=True)
 
 
 class Foreign(Protocol[Built]):
-    """What is no expression and can be among the tensor arguments of a call: a pattern."""
+    """Base class of objects other than expressions that can be tensor arguments of calls, such as patterns."""
 
     def build_call(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Built:
-        """What stands for the call, of which ``attrs`` are the attributes that the caller wrote."""
+        """Return the object for the call; ``attrs`` are the attributes that the caller passed."""
 
 
 class _Binary(Protocol):
-    """Makes a call of an operator of two expressions, or a pattern or template where the other operand is one."""
+    """Return a call of an operator with two operands, or a pattern or template if the other operand is one."""
 
     @overload
     def __call__(self, other: Expr, /) -> Call: ...
@@ -687,7 +687,7 @@ def _require_exprs(node: Expr, children: Sequence[object]) -> None:
 
 
 def expression_hint(given: object) -> str:
-    """Return what to do with what is given where an expression is meant, for the end of a message."""
+    """Return advice for an argument that is given instead of an expression, for the end of a message."""
     if isinstance(given, TupleWrapper):
         return ": use .astuple() for all outputs, or [i] for one of them"
     if isinstance(given, (int, float, np.generic, np.ndarray, NDArray)):

@@ -37,7 +37,7 @@ _INT32 = range(-(2**31), 2**31)
 
 
 def name_text(name: str) -> str:
-    """``name`` as it follows ``%`` or ``@``: as it is, or quoted when it is no identifier."""
+    """``name`` as it follows ``%`` or ``@``: as it is, or quoted when it is not an identifier."""
     return name if _PLAIN_NAME.fullmatch(name) else string_text(name)
 
 
@@ -81,7 +81,7 @@ def scalar_text(data: NDArray) -> str | None:
 
 
 def value_text(value: Any) -> str | None:
-    """The literal of an attribute value that is no sequence, None when it has none."""
+    """The literal of an attribute value that is not a sequence, None when it has none."""
     if value is None or isinstance(value, bool):
         return str(value)
     if isinstance(value, str):

@@ -203,7 +203,7 @@ class IRModule(Printable):
         return IRModule(self.functions, self._types, kept)
 
     def copy(self) -> IRModule:
-        """Return a module of the same functions, whose table can be changed without changing this one."""
+        """Return a copy of the module, which can be changed without changing this one."""
         return IRModule(self.functions, self._types, self.attrs)
 
     def __copy__(self) -> IRModule:

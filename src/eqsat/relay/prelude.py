@@ -1,4 +1,4 @@
-"""The prelude: lists, options and trees with the functions on them, and arrays of tensors of varying shape."""
+"""The prelude: lists, options and trees with their functions, and arrays of tensors of varying shape."""
 
 from __future__ import annotations
 

@@ -46,20 +46,20 @@ class ScopeBuilder:
         self._scopes = [_Scope()]
 
     def let(self, var: Var | str | tuple[str, Type | str | None], value: Any) -> Var:
-        """Bind ``value`` to a variable, given itself, by a name or by a name and a type, and return the variable.
+        """Bind ``value`` to a variable and return it; ``var`` is a variable, a name, or a name and a type.
 
         Raises:
-            ArgumentError: ``value`` is no expression.
+            ArgumentError: ``value`` is not an expression.
         """
         variable = _variable(var)
         self._scopes[-1].lets.append((variable, _expression(value, f"the value of %{variable.name_hint}")))
         return variable
 
     def ret(self, value: Any) -> None:
-        """Say what the scope returns.
+        """Set the result of the scope.
 
         Raises:
-            ArgumentError: That is said already, or ``value`` is no expression.
+            ArgumentError: The scope has a result already, or ``value`` is not an expression.
         """
         scope = self._scopes[-1]
         if scope.result is not None or scope.pending is not None:

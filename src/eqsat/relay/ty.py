@@ -280,7 +280,7 @@ class IncompleteType(Type):
 
 
 class UnknownType(IncompleteType):
-    """What a value has of which another format says no type, of an input too: it is not found from its uses."""
+    """The type of a value for which another format gives no type; it is not inferred from uses of the value."""
 
     __slots__ = ()
 

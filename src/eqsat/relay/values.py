@@ -155,7 +155,7 @@ def looks_like(value: Value, pattern: Pattern, bound: dict[Var, Value]) -> bool:
 
 
 def cell_of(value: Value) -> Cell:
-    """``value`` itself; raises EvaluationError when it is no cell."""
+    """``value`` itself; raises EvaluationError when it is not a cell."""
     if not isinstance(value, Cell):
         raise EvaluationError(f"a reference is needed, not {describe_value(value)}")
     return value

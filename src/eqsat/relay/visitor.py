@@ -21,8 +21,8 @@ def post_order(
 
     Args:
         roots: Where to start.
-        stop: Nodes that are neither listed nor looked into.
-        children: Gives the sub-expressions of a node to follow; by default all.
+        stop: Nodes that are neither listed nor visited.
+        children: A function that returns the sub-expressions of a node to visit; by default all.
     """
     return children_first(roots, children, stop)
 
@@ -38,8 +38,8 @@ def rewrite_post_order(root: Expr, visit: Callable[[Expr, Expr], Expr]) -> Expr:
 
     Args:
         root: The graph.
-        visit: Called once for each node, after its children, with the node and with the node over its rewritten
-            children (the same object if none of them changed). What it returns takes the node's place.
+        visit: A function that is called once for each node, after its children, with the node and with the node over
+            its rewritten children (the same object if none of them changed). It returns the replacement of the node.
     """
     new: dict[Expr, Expr] = {}
     for node in post_order(root):
@@ -55,11 +55,11 @@ def rebuild(node: Expr, new: dict[Expr, Expr]) -> Expr:
 
 
 def substitute(root: Expr, replacements: Mapping[Any, Expr]) -> Expr:
-    """Return a graph with other nodes in place of some.
+    """Return a graph in which some nodes are replaced.
 
     Args:
         root: The graph.
-        replacements: Node -> what takes its place. The nodes are not looked into.
+        replacements: Node -> its replacement. Replaced nodes are not visited.
     """
     new: dict[Expr, Expr] = dict(replacements)
     for node in post_order(root, stop=replacements):
@@ -68,7 +68,7 @@ def substitute(root: Expr, replacements: Mapping[Any, Expr]) -> Expr:
 
 
 class ExprFunctor:
-    """Calls the method of a node's class, once for each node: ``visit_call``, ``visit_var`` and so on.
+    """Calls the method for a node's class once for each node: ``visit_call``, ``visit_var`` and so on.
 
     Subclasses define these methods; what is not defined raises NotImplementedError. The methods call each other, as
     deep as the graph: for graphs that are deeper than Python's recursion limit use :func:`post_order`.

@@ -127,7 +127,7 @@ def _frozen(value: Any) -> Hashable:
 
 
 def mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """The arguments of a node with ``leaf`` of each that is no list, tuple, dictionary or slice."""
+    """The arguments of a node with ``leaf`` of each that is not a list, tuple, dictionary or slice."""
     if isinstance(value, (list, tuple)):
         return tuple([mapped(each, leaf) for each in value])
     if isinstance(value, Mapping):

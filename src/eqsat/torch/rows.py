@@ -201,7 +201,7 @@ class Written:
         return form is not None and not (isinstance(form, Aten) and form.target in self.dialect.without)
 
     def type(self, expr: Expr) -> TensorType | None:
-        """The type of an expression, None if it is no tensor."""
+        """The type of an expression, None if it is not a tensor."""
         ty = self.types.get(expr)
         return ty if isinstance(ty, TensorType) else None
 

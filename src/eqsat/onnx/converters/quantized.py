@@ -1,6 +1,6 @@
 """Operators on quantized numbers: what they compute, exactly, by integers and then one rounding.
 
-These definitions tell types and values. They are no rules: written in other operators, each is several.
+These definitions tell types and values. They are not rules: written in other operators, each is several.
 """
 
 from __future__ import annotations

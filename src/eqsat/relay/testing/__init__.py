@@ -42,7 +42,7 @@ def run_opt_pass(expr: Expr, opt_pass: Pass) -> Expr:
         opt_pass: The pass.
 
     Raises:
-        ArgumentError: ``opt_pass`` is no pass.
+        ArgumentError: ``opt_pass`` is not a pass.
     """
     if not isinstance(opt_pass, Pass):
         hint = "; call it to make the pass" if callable(opt_pass) else ""

@@ -22,7 +22,7 @@ class TensorAffineType:
         scale: a scalar, or one for each index along the axis.
         zero_point: likewise.
         dtype: of the integers.
-        axis: of scales and zero points that are no scalars.
+        axis: of scales and zero points that are not scalars.
     """
 
     scale: Expr

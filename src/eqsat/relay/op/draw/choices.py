@@ -75,7 +75,7 @@ class Draw:
         """The type of an argument: the known one, or any.
 
         Raises:
-            TypeCheckError: what is known is no tensor type without unknown dimensions.
+            TypeCheckError: what is known is not a tensor type without unknown dimensions.
         """
         if known is None:
             return self.tensor(rank)

@@ -286,7 +286,7 @@ regular_non_max_suppression = define(
 """The best boxes of all classes among those (N, boxes, 4) that stay in each class by its scores (N, boxes, classes):
 the boxes, their classes and scores, and how many there are.
 
-The last ``num_classes`` scores count; those before are of what is no class. The other rows of the results are 0.
+The last ``num_classes`` scores count; those before are of what is not a class. The other rows of the results are 0.
 """
 
 __all__ = ["all_class_non_max_suppression", "get_valid_counts", "non_max_suppression", "regular_non_max_suppression"]
