@@ -23,21 +23,21 @@ def AnnotateTarget(
     include_non_call_ops: bool | None = None,
     pattern_table: PatternTable | Mapping[str, PatternTable] | None = None,
 ) -> Pass:
-    """Put ``compiler_begin`` before and ``compiler_end`` behind every operator, for the target that takes it.
+    """Put ``compiler_begin`` before and ``compiler_end`` after every operator, for the target that accepts it.
 
-    A target takes an operator whose attribute ``target.<name>`` is a function that holds of the call (which
-    is typed), and composite functions named ``<name>.…``; the rest gets the target "default".
+    A target accepts an operator if the operator's attribute ``target.<name>`` is a function that returns true for the
+    typed call. It also accepts composite functions named ``<name>.…``. All other operators get the target "default".
 
     Args:
-        targets: names of targets; the first that takes an operator gets it.
-        include_non_call_ops: whether tuples, projections and references join the target of their operands;
-            by default they do, unless there is a ``pattern_table``, which names all that is wanted.
-        pattern_table: what to take without any operator attribute or composite function: each match of a
-            pattern becomes one region of the target. Entries are those of :func:`MergeComposite`, earlier
-            ones first; with several targets, a mapping from target to its table.
+        targets: Names of targets; the first one that accepts an operator gets it.
+        include_non_call_ops: Whether tuples, projections and references join the target of their operands. By default
+            they do, unless there is a ``pattern_table``, which lists everything to accept.
+        pattern_table: A table of patterns whose matches become regions of the target, without operator attributes or
+            composite functions. Entries are those of :func:`MergeComposite`, earlier ones first; with several targets,
+            a mapping from target to its table.
 
     Raises:
-        PassError: a target's predicate fails or gives no bool.
+        PassError: A target's predicate fails or does not return a bool.
     """
     names = [targets] if isinstance(targets, str) else [str(target) for target in targets]
     tables = _tables(names, pattern_table)

@@ -1,4 +1,4 @@
-"""Passes: functions from module to module, with the names and ways of ``tvm.transform``."""
+"""Passes: functions from module to module, with the interface of ``tvm.transform``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from eqsat.relay.ty import Type
 
 @dataclass(frozen=True)
 class PassInfo:
-    """What a pass is.
+    """The description of a pass.
 
     Args:
-        opt_level: the level from which on a Sequential runs it.
-        name: its name.
-        required: names of passes of :mod:`eqsat.relay.transform` that a Sequential runs before it.
+        opt_level: The optimization level from which on a Sequential runs the pass.
+        name: The name of the pass.
+        required: Names of passes of :mod:`eqsat.relay.transform` that a Sequential runs before it.
     """
 
     opt_level: int
@@ -36,7 +36,7 @@ class PassInfo:
 
 
 class PassInstrument:
-    """What a :class:`PassContext` tells of its passes; subclasses override what they are interested in."""
+    """An observer of the passes in a :class:`PassContext`; subclasses override the methods that they need."""
 
     def enter_pass_ctx(self) -> None:
         """The context is entered."""
@@ -45,18 +45,18 @@ class PassInstrument:
         """The context is left."""
 
     def should_run(self, mod: IRModule, info: PassInfo) -> bool:
-        """Say whether a pass may run; if an instrument is against it, the module stays as it is."""
+        """Return whether a pass may run; if an instrument returns false, the module stays unchanged."""
         return True
 
     def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
         """A pass is about to run on ``mod``."""
 
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
-        """A pass has made ``mod``."""
+        """A pass has returned ``mod``."""
 
 
 def checked_instruments(instruments: Iterable[PassInstrument] | None) -> tuple[PassInstrument, ...]:
-    """The instruments as a tuple; raises ArgumentError for what is none."""
+    """Return the instruments as a tuple; raises ArgumentError for other objects."""
     found = tuple(instruments or ())
     for instrument in found:
         if not isinstance(instrument, PassInstrument):
@@ -73,23 +73,23 @@ _CONFIG_KINDS: dict[str, type] = {}
 
 
 def register_config_option(key: str, kind: type) -> None:
-    """Make ``key`` known to :class:`PassContext`; its values must be of type ``kind``."""
+    """Register the option ``key`` of :class:`PassContext`; its values must have the type ``kind``."""
     _CONFIG_KINDS[key] = kind
 
 
 class PassContext:
-    """Settings in force while passes run, used as a context manager.
+    """Settings for the passes that run inside a ``with`` block.
 
     Args:
-        opt_level: a Sequential skips passes of a higher level.
-        required_pass: names of passes that a Sequential runs whatever their level.
-        disabled_pass: names of passes that a Sequential skips.
-        instruments: what is told of each pass, in order; see :mod:`eqsat.relay.transform.instrument`.
-        config: options of single passes, such as ``{"relay.FuseOps.max_depth": 16}``.
+        opt_level: A Sequential skips passes with a higher level.
+        required_pass: Names of passes that a Sequential runs whatever their level.
+        disabled_pass: Names of passes that a Sequential skips.
+        instruments: Observers of each pass, called in order; see :mod:`eqsat.relay.transform.instrument`.
+        config: Options of single passes, such as ``{"relay.FuseOps.max_depth": 16}``.
 
     Raises:
-        ArgumentError: an instrument that is none.
-        PassError: an option that no pass has, or whose value is of the wrong type.
+        ArgumentError: An object in ``instruments`` is not an instrument.
+        PassError: No pass has an option of that name, or its value has the wrong type.
     """
 
     def __init__(
@@ -128,13 +128,13 @@ class PassContext:
         self._leave_instruments()
 
     def override_instruments(self, instruments: Iterable[PassInstrument] | None) -> None:
-        """Leave the instruments of this context, which is entered, and enter these in their place."""
+        """Replace the instruments of this context, which must be entered, by others."""
         self._leave_instruments()
         self.instruments = checked_instruments(instruments)
         self._enter_instruments()
 
     def _enter_instruments(self) -> None:
-        """If one raises, those before it are left and the context keeps none."""
+        """Enter the instruments. If one raises, those before it are left, and the context has none."""
         for count, instrument in enumerate(self.instruments):
             try:
                 instrument.enter_pass_ctx()
@@ -159,7 +159,7 @@ class PassContext:
 
     @staticmethod
     def current() -> PassContext:
-        """The innermost context that is entered; one of level 2 when none is."""
+        """Return the innermost context that is entered; if there is none, a context of level 2."""
         return _CONTEXTS.get()[-1]
 
 
@@ -171,11 +171,11 @@ FunctionTransform = Callable[[Function, IRModule, PassContext], Expr]
 
 
 class Pass:
-    """A function from module to module; the module given is not changed.
+    """A function from module to module; the given module is not changed.
 
     Args:
-        transform: ``transform(module, context)`` gives the new module.
-        info: its name, and when a Sequential runs it.
+        transform: A function ``transform(module, context)`` that returns the new module.
+        info: The description of the pass.
     """
 
     def __init__(self, transform: ModuleTransform, info: PassInfo):
@@ -183,11 +183,11 @@ class Pass:
         self.info = info
 
     def __call__(self, mod: IRModule) -> IRModule:
-        """Run the pass, unless an instrument of the current context is against it.
+        """Run the pass, unless an instrument of the current context prevents it.
 
         Raises:
-            ArgumentError: it is given anything but a module.
-            PassError: it gives none.
+            ArgumentError: The argument is not a module.
+            PassError: The pass does not return a module.
         """
         if not isinstance(mod, IRModule):
             hint = "; wrap it by IRModule.from_expr" if hasattr(mod, "children") else ""
@@ -211,15 +211,15 @@ class Pass:
 
 
 class FunctionPass(Pass):
-    """A pass that works on each function alone; types are inferred anew after it.
+    """A pass that changes each function separately; types are inferred afterwards.
 
-    Functions that belong to external compilers (attribute ``Compiler`` or ``Extern``) and those that
-    ask to be left alone (``SkipOptimization``) are passed over.
+    Functions of external compilers (attribute ``Compiler`` or ``Extern``) and functions with the attribute
+    ``SkipOptimization`` are not changed.
 
     Args:
-        transform: ``transform(function, module, context)`` gives the new function.
-        info: as of :class:`Pass`.
-        typed: whether types are inferred before it, too.
+        transform: A function ``transform(function, module, context)`` that returns the new function.
+        info: As for :class:`Pass`.
+        typed: Whether types are also inferred before the pass.
     """
 
     def __init__(self, transform: FunctionTransform, info: PassInfo, typed: bool = False):
@@ -240,7 +240,7 @@ class FunctionPass(Pass):
 
 
 class ModulePass(Pass):
-    """A pass over whole modules, as :func:`module_pass` makes them."""
+    """A pass over whole modules, created by :func:`module_pass`."""
 
 
 def InferType() -> Pass:
@@ -249,12 +249,12 @@ def InferType() -> Pass:
 
 
 def InferTypeLocal(expr: Expr) -> Type:
-    """Find the type of one node from the types that are known below it; see :func:`infer_type_local`."""
+    """Infer the type of one node from the known types of the nodes below it; see :func:`infer_type_local`."""
     return infer_type_local(expr)
 
 
 def optimizable(mod: IRModule) -> list[tuple[str, Function]]:
-    """The functions of ``mod``, with their names, that passes may change."""
+    """Return the functions of ``mod`` that passes may change, with their names."""
     return [
         (variable.name_hint, function)
         for variable, function in mod.functions.items()
@@ -265,7 +265,7 @@ def optimizable(mod: IRModule) -> list[tuple[str, Function]]:
 class Sequential(Pass):
     """Passes one after the other.
 
-    The other arguments say of itself what :class:`PassInfo` does.
+    The other arguments describe the sequence itself, as for :class:`PassInfo`.
     """
 
     def __init__(
@@ -309,7 +309,7 @@ def _make_pass(
     kind: type[Pass] | type[FunctionPass],
     method: str,
 ) -> Any:
-    """Make a pass of a function or of a class.
+    """Create a pass from a function or a class.
 
     Args:
         pass_func: the function or class; left out, the result is a decorator for it. Of a class it makes

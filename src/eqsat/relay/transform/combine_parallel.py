@@ -1,4 +1,4 @@
-"""CombineParallelConv2D, -Dense and -BatchMatmul: several products of one tensor become one.
+"""CombineParallelConv2D, -Dense and -BatchMatmul: several products of one tensor become one product.
 
 The weights of products that read the same tensor are joined, and so are the operands of elementwise operators that
 follow each of them in the same way; the parts of the result are cut out again. In a saturation the rules of
@@ -32,7 +32,7 @@ from eqsat.relay.visitor import post_order, rebuild
 
 
 def CombineParallelConv2D(min_num_branches: int = 3) -> Pass:
-    """Combine convolutions of one image in one group that differ in their weights and numbers of channels.
+    """Combine convolutions of one image, without groups, that differ only in weights and numbers of channels.
 
     Args:
         min_num_branches: how many there must be.
@@ -41,18 +41,18 @@ def CombineParallelConv2D(min_num_branches: int = 3) -> Pass:
 
 
 def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> Pass:
-    """Combine dense layers of one input.
+    """Combine dense layers with the same input.
 
     Args:
         min_num_branches: how many there must be.
-        to_batch: whether to make an ``nn.batch_matmul`` of layers of a matrix and of as many units each, instead of one
-            dense layer of all units.
+        to_batch: Whether layers of a matrix with equal numbers of units become one ``nn.batch_matmul``, instead of one
+            dense layer with all units.
     """
     return _combining(StackedDenses() if to_batch else Denses(), min_num_branches, "CombineParallelDense")
 
 
 def CombineParallelBatchMatmul(min_num_branches: int = 3) -> Pass:
-    """Combine batched matrix products of one left operand, whose right operands are transposed.
+    """Combine batched matrix products with the same left operand, whose right operands are transposed.
 
     Args:
         min_num_branches: how many there must be.

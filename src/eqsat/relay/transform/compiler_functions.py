@@ -13,7 +13,7 @@ from eqsat.relay.visitor import rewrite_post_order, substitute
 
 
 def InlineCompilerFunctionsBoundTo(global_vars: Sequence[GlobalVar]) -> Pass:
-    """Undo the partitioning of some functions: their calls become their bodies, without composites, and they go.
+    """Undo the partitioning of some functions: calls are replaced by their bodies, and the functions are removed.
 
     Args:
         global_vars: The names of functions for external compilers.
@@ -43,12 +43,12 @@ def InlineCompilerFunctionsBoundTo(global_vars: Sequence[GlobalVar]) -> Pass:
 
 
 def OutlineCompilerFunctionsWithExistingGlobalSymbols(compiler_filter: str = "") -> Pass:
-    """Make functions of the module of the functions for external compilers that are called where they stand.
+    """Turn function literals for external compilers into functions of the module.
 
     Each is named by its attribute ``global_symbol``; of several of one name, the first stands for all.
 
     Args:
-        compiler_filter: The external compiler whose functions are meant; empty for all of them.
+        compiler_filter: The external compiler whose functions are moved; empty for all compilers.
 
     Raises:
         PassError: One of the functions has no attribute ``global_symbol``.

@@ -1,4 +1,4 @@
-"""DynamicToStatic: operators whose parameters are tensors become those with attributes, where the values are known."""
+"""DynamicToStatic: operators whose parameters are tensors become operators with attributes if the values are known."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _DYNAMIC = "dyn."
 
 
 def DynamicToStatic() -> Pass:
-    """Replace ``dyn.reshape`` and the like by ``reshape`` and the like, where all parameters are known.
+    """Replace ``dyn.reshape`` and similar operators by ``reshape`` and so on if all parameters are known.
 
-    They are known where they are constants, or computed from constants and from shapes. Constants are folded before
-    and after.
+    Parameters are known if they are constants, or computed from constants and shapes. Constants are folded before and
+    after.
     """
     fold = FoldConstant()
     static = FunctionPass(_static, PassInfo(2, "DynamicToStatic"), typed=True)

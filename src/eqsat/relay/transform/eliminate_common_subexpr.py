@@ -1,4 +1,4 @@
-"""EliminateCommonSubexpr: what is computed twice is computed once."""
+"""EliminateCommonSubexpr: equal calls are computed only once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Pass:
     Arguments are the same when they are one expression, equal scalar constants, or tuples of such.
 
     Args:
-        fskip: says of an expression whether to leave it alone; none by default.
+        fskip: A function that returns whether to skip an expression; by default, none is skipped.
     """
     return FunctionPass(
         lambda function, mod, context: rewrite_post_order(function, _Sharer(fskip).visit),

@@ -46,15 +46,16 @@ def register_fake_quantization_to_integer(op_name: str, func: Any = None, level:
 def FakeQuantizationToInteger(
     hard_fail: bool = False, use_qat: bool = False, optional_qnn_ops: Collection[str] = ()
 ) -> Pass:
-    """Compute what lies between ``qnn.dequantize`` and ``qnn.quantize`` with integers, up to rounding.
+    """Compute the operators between ``qnn.dequantize`` and ``qnn.quantize`` with integers, up to rounding.
 
     Args:
-        hard_fail: whether to refuse a region that cannot be converted, which is left otherwise.
-        use_qat: whether to convert single operators of dequantized arguments too, and dequantize their results.
-        optional_qnn_ops: operators to convert although integers are much less exact for them, such as ``nn.softmax``.
+        hard_fail: Whether a region that cannot be converted is an error; otherwise it stays unchanged.
+        use_qat: Whether to also convert single operators with dequantized arguments, and dequantize their results.
+        optional_qnn_ops: Operators to convert even though integers are much less accurate for them, such as
+            ``nn.softmax``.
 
     Raises:
-        PassError: with ``hard_fail``, a region that cannot be converted.
+        PassError: With ``hard_fail``, a region cannot be converted.
     """
 
     def transform(function: Function, mod: Any, context: Any) -> Expr:

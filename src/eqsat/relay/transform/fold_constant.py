@@ -1,4 +1,4 @@
-"""FoldConstant: what depends on constants alone is computed."""
+"""FoldConstant: expressions that depend only on constants are computed."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from eqsat.relay.visitor import post_order, rebuild
 
 
 def FoldConstant(fold_qnn: bool = False) -> Pass:
-    """Evaluate operators over constants, shapes that are known, branches on and projections of constants.
+    """Evaluate operators over constants, known shapes, branches on constants and projections of constants.
 
-    Marks of devices on operands make no difference, and the mark on what is evaluated stays. An operator without
-    arguments is kept: it says in a few words what may be a large constant. So are the insides of primitive functions.
+    Device annotations on operands are ignored, and those on evaluated expressions are kept. Operators without arguments
+    are kept, because they may stand for large constants. Bodies of primitive functions are not changed.
 
     Args:
-        fold_qnn: whether to evaluate quantized operators too.
+        fold_qnn: Whether to also evaluate quantized operators.
     """
     info = PassInfo(2, "FoldConstant")
     return FunctionPass(lambda function, mod, context: _Folder(fold_qnn).run(function), info, typed=True)
 
 
 def FoldConstantExpr(expr: Expr, mod: IRModule, fold_qnn: bool = False) -> Expr:
-    """Do :func:`FoldConstant` to an expression.
+    """Apply :func:`FoldConstant` to an expression.
 
     Args:
-        expr: The expression; its types are inferred anew.
+        expr: The expression; its types are inferred again.
         mod: The module whose functions it calls.
         fold_qnn: As in :func:`FoldConstant`.
     """

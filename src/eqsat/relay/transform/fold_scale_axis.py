@@ -34,13 +34,13 @@ def FoldScaleAxis() -> Pass:
 
 
 def BackwardFoldScaleAxis() -> Pass:
-    """Fold scales into the products before them, where nothing else uses what lies between; up to rounding."""
+    """Fold scales into the products before them if nothing else uses the values between; up to rounding."""
     info = PassInfo(3, "BackwardFoldScaleAxis")
     return FunctionPass(lambda function, mod, context: _Backward(function).run(), info, typed=True)
 
 
 def ForwardFoldScaleAxis() -> Pass:
-    """Fold scales into the products after them, where all uses lead to such; up to rounding."""
+    """Fold scales into the products after them if all uses lead to products; up to rounding."""
     info = PassInfo(3, "ForwardFoldScaleAxis")
     return FunctionPass(lambda function, mod, context: _Forward(function).run(), info, typed=True)
 

@@ -15,10 +15,10 @@ from eqsat.relay.visitor import post_order, rebuild
 from eqsat.target import Target
 
 STOP_FUSION = Op.get("annotation.stop_fusion")
-"""What marks a value that is not fused with what uses it. The mark goes once operators are fused."""
+"""The operator that prevents a value from being fused with its users. It is removed after fusion."""
 
 MAX_FUSED = 256
-"""How many operators a group may hold unless ``relay.FuseOps.max_depth`` says otherwise."""
+"""Default maximum number of operators in a group; ``relay.FuseOps.max_depth`` overrides it."""
 
 register_config_option("relay.FuseOps.max_depth", int)
 register_config_option("relay.FuseOps.link_params", bool)
@@ -27,12 +27,12 @@ register_config_option("relay.FuseOps.link_params", bool)
 def FuseOps(fuse_opt_level: int = -1) -> Pass:
     """Group operators that can be computed together into functions with attribute ``Primitive``.
 
-    Options of the context: ``relay.FuseOps.max_depth``, the greatest size of a group;
-    ``relay.FuseOps.link_params``, whether constants stay inside the functions instead of being passed. Where the
-    current target limits the arguments of functions (``max_function_args``), groups are not made that take more.
+    Options of the context: ``relay.FuseOps.max_depth``, the greatest size of a group; ``relay.FuseOps.link_params``,
+    whether constants stay inside the functions instead of being passed. If the current target limits the number of
+    arguments of functions (``max_function_args``), groups stay below it.
 
     Args:
-        fuse_opt_level: 0 makes each operator a function of its own; -1 takes the context's level.
+        fuse_opt_level: 0 turns each operator into a separate function; -1 uses the level of the context.
     """
 
     def transform(function: Function, mod: IRModule, context: PassContext) -> Expr:
