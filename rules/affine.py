@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from eqsat.egraph.author import (
     attrs_of,
+    bare,
     base,
     compute,
     constants,
@@ -113,6 +114,7 @@ def as_batch_norm(name: str, left: DFPattern, shift: DFPattern, *guards: Guard) 
         left,
         is_tuple_get_item(nn.batch_norm(x, *vectors, axis=1, epsilon=0.0), 0),
         base(x),
+        bare(x),
         *guards,
         soundness=ROUNDING,
     )

@@ -15,7 +15,7 @@ from eqsat.egraph.query import MatchedNode, Query
 from eqsat.egraph.rule import Compute, Ref, Refusal, Rewrite, Successive
 from eqsat.egraph.symbols import Symbol, is_foldable
 from eqsat.egraph.templates import TemplateBuilder
-from eqsat.egraph.vocabulary import Vocabulary
+from eqsat.egraph.vocabulary import UNKNOWN, Vocabulary
 from eqsat.errors import EqsatError, RuleError
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Constant, Op
@@ -40,8 +40,8 @@ class _Unfolded(Exception):
 class Action:
     """The right side of a rule for one query: engine actions, and what must be asked first.
 
-    Calls of constants whose values the rule asks for are folded when the question is answered, with ``fold``: of each
-    the engine would else make an e-node, ask for its value and delete it. Where one has no value, ``otherwise`` acts.
+    Calls of constants are folded when the question is answered, with ``fold``: of each the engine would else make an
+    e-node, ask for its value and delete it. Where a constant has no value, or the call, ``otherwise`` acts.
     """
 
     vocabulary: Vocabulary
@@ -150,11 +150,18 @@ class Action:
 
     def call(self, op: Op, args: Sequence[str], attrs: Mapping[str, Any]) -> str:
         atom, symbol = self.attributes(op, attrs), Symbol("call", op, len(args))
-        constants = [self._atoms.get(each, f"val_{each}") for each in args]
-        known = all(name in self.keys or name in self.sites or name.isdigit() for name in constants)
-        if self.fold is None or not known or not is_foldable(symbol):
+        if self.fold is None or not is_foldable(symbol) or not all(map(self._is_constant, args)):
             return self.make("call", op, atom, args)
+        constants = [self._atom_of(each) for each in args]
         return self._constant(self._site(_Folded(self.fold, self.vocabulary.symbol(symbol), [atom, *constants])))
+
+    def _is_constant(self, variable: str) -> bool:
+        return variable in self._atoms or f"val_{variable}" in self.keys or f"(isc {variable})" in self.query.premises
+
+    def _atom_of(self, constant: str) -> str:
+        """What holds the atom of a constant: a number, a site, or a key, which is ``UNKNOWN`` where there is none."""
+        found = self._atoms.get(constant, f"val_{constant}")
+        return self._fact("known", constant) if constant not in self._atoms and found not in self.keys else found
 
     def like(self, pattern: DFPattern, operands: Sequence[str], changes: Mapping[str, Any]) -> str:
         node = self.node(pattern)
@@ -246,11 +253,17 @@ class Action:
         if ref.kind in ("attrs", "index"):
             name = self.node(ref.pattern).atom
         else:
-            table = {"type": "ty", "value": "val", "uses": "uses", "place": "place"}[ref.kind]
-            name = f"{table}_{variable}"
-            if name not in self.keys:
-                self.premises.append(f"(= {name} ({table} {variable}))")
+            return self._fact(ref.kind, variable)
         self.keys[name] = ref.kind
+        return name
+
+    def _fact(self, kind: str, variable: str) -> str:
+        """The variable that holds a fact about a class."""
+        table = {"type": "ty", "value": "val"}.get(kind, kind)
+        name = f"{table}_{variable}"
+        if name not in self.keys:
+            self.premises.append(f"(= {name} ({table} {variable}))")
+        self.keys[name] = kind
         return name
 
     def value(self, ref: Ref, values: dict[str, int]) -> Any:
@@ -259,7 +272,7 @@ class Action:
     def meaning(self, key: str, values: dict[str, int]) -> Any:
         """The type, attributes, array or number that the variable ``key`` stands for."""
         kind = self.keys[key]
-        if kind in ("uses", "place"):
+        if kind in ("uses", "place", "known"):
             return values[key]
         if kind == "type":
             return self.vocabulary.types[values[key]]
@@ -287,7 +300,8 @@ class _Folded:
     names: Sequence[str]
 
     def __call__(self, values: Mapping[str, int]) -> int:
-        found = self.fold(self.symbol, *[int(name) if name.isdigit() else values[name] for name in self.names])
+        ids = [int(name) if name.isdigit() else values[name] for name in self.names]
+        found = None if UNKNOWN in ids else self.fold(self.symbol, *ids)
         if found is None:
             raise _Unfolded
         (atom,) = found

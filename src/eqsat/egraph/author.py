@@ -148,6 +148,11 @@ def plain(pattern: DFPattern) -> Settled:
     return Settled(pattern, "plain")
 
 
+def bare(pattern: DFPattern) -> Settled:
+    """A condition: ``pattern`` matched no constant, nor a product with a weight that takes in whatever scale."""
+    return Settled(pattern, "bare")
+
+
 def real(pattern: DFPattern) -> Numbers:
     """Condition: every element of what ``pattern`` matched is a real number (:mod:`eqsat.egraph.number_levels`)."""
     return Numbers(pattern, REAL)

@@ -20,6 +20,9 @@ of what is itself shifted, and ramps of what is scaled.
     weighted(class)   the class is a product with a constant weight, or such a product with a bias, scaled, pooled,
                       moved or behind a ramp: a scale behind it may go into the weight
     plain(class)      the class is none of these
+    absorbing(class)  the class is a product with a constant weight, or such a product with a bias or scaled: a scale
+                      behind it goes into the weight, of whatever sign
+    bare(class)       the class is none of these
     term(class)       the class is a base, a product of one with a constant, or a sum with a constant that is no scalar:
                       as a term of a sum it stays what it is
 """
@@ -148,6 +151,8 @@ class Bases:
         engine.declare("(ruleset remaining)")
         engine.rule("origins", "(varies e)", put("(plain e)"))
         engine.rule("origins", "(plain e) (weighted e)", "(delete (plain e))")
+        engine.rule("origins", "(varies e)", put("(bare e)"))
+        engine.rule("origins", "(bare e) (absorbing e)", "(delete (bare e))")
         engine.relation("still", "Expr")
         engine.rule("origins", "(unscaled e)", put("(still e)"))
         engine.rule("bases", "(unscaled e)", put("(still e)"))
@@ -161,15 +166,17 @@ class Bases:
 
     def _weighted(self, op: Op, node: str, children: Sequence[str]) -> None:
         """Tell what has a weight that takes in scales."""
-        data, others = children[0], "".join(f" (isc {each})" for each in children[1:])
+        rule, others = self.egraph.engine.rule, "".join(f" (isc {each})" for each in children[1:])
         if op.name in _WEIGHING:
-            self.egraph.engine.rule("origins", f"{node} (varies {data}){others}", put("(weighted e)"))
-        elif op.name in AFFINE:
-            for child in linear(op.name, children):
+            told = f"{put('(weighted e)')} {put('(absorbing e)')}"
+            rule("origins", f"{node} (varies {children[0]}){others}", told)
+        elif op.name in (*AFFINE, "nn.bias_add"):
+            for child in linear(op.name, children) if op.name in AFFINE else children[:1]:
                 constants = "".join(f" (isc {each})" for each in children if each != child)
-                self.egraph.engine.rule("origins", f"{node} (weighted {child}){constants}", put("(weighted e)"))
-        elif op.name in ("nn.bias_add", *_PASSED, *POOLS) or op.has(Trait.MOVES):
-            self.egraph.engine.rule("origins", f"{node} (weighted {data}){others}", put("(weighted e)"))
+                for relation in ("weighted", "absorbing"):
+                    rule("origins", f"{node} ({relation} {child}){constants}", put(f"({relation} e)"))
+        elif op.name in (*_PASSED, *POOLS) or op.has(Trait.MOVES):
+            rule("origins", f"{node} (weighted {children[0]}){others}", put("(weighted e)"))
 
     def _affine(self, name: str, node: str, children: Sequence[str]) -> None:
         rule = self.egraph.engine.rule

@@ -29,7 +29,15 @@ from eqsat.egraph.variadic import expanded, widest_tuple
 from eqsat.egraph.vocabulary import WIDEST_TUPLE
 from eqsat.relay.dataflow_pattern import DFPattern
 
-_KEYS = {"type": "type", "attrs": "atom", "index": "atom", "value": "atom", "uses": "number", "place": "number"}
+_KEYS = {
+    "type": "type",
+    "attrs": "atom",
+    "index": "atom",
+    "value": "atom",
+    "known": "atom",
+    "uses": "number",
+    "place": "number",
+}
 """What the keys of questions are that stand for what a rule refers to."""
 
 
@@ -169,12 +177,17 @@ class RewriteCompiler(RuleRunner):
 
     def _action(self, rule: Rewrite, query: Query) -> Action:
         """What is done with a match; where what it makes of constants has no value, otherwise as without folding."""
-        fold = self.egraph.fold if rule.when and not rule.numbers else None
-        action = Action(self.egraph.vocabulary, rule, query, self.refuse, self.fail, fold=fold)
+        action = Action(self.egraph.vocabulary, rule, query, self.refuse, self.fail)
         action.build()
-        if action.folds:
-            action.otherwise = Action(self.egraph.vocabulary, rule, query, self.refuse, self.fail)
-            action.otherwise.build()
+        if action.asks and not rule.numbers and self.egraph.fold is not None:
+            folding = Action(self.egraph.vocabulary, rule, query, self.refuse, self.fail, fold=self.egraph.fold)
+            folding.build()
+            if folding.folds:
+                action.keys = dict(folding.keys)
+                folding.otherwise = action
+                action = folding
+        if "known" in action.keys.values():
+            self.egraph.ask_known()
         return action
 
     def _log(self, name: str, query: Query, action: Action) -> dict[str, str]:

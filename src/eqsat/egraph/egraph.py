@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from eqsat.egraph.engine import Engine, put
 from eqsat.egraph.nodes import NewNodes
 from eqsat.egraph.symbols import Symbol
-from eqsat.egraph.vocabulary import Answer, Inquiry, Test, Vocabulary
+from eqsat.egraph.vocabulary import UNKNOWN, Answer, Inquiry, Test, Vocabulary
 
 OnAnswer = Callable[[tuple[int, ...], tuple[int, ...]], None]
 """Told of the keys of a question and the parts of its answer."""
@@ -41,6 +41,7 @@ class EGraph:
         vocabulary: What the integers in the tables stand for.
         commutative: Names of the operators whose operands a rule of the run swaps: queries need not.
         has_bases: Whether a rule asks for bases, see :mod:`eqsat.egraph.bases`.
+        has_known: Whether a rule asks for values that may be unknown.
         has_numbers: Whether a rule asks which classes hold real numbers, see :mod:`eqsat.egraph.numbers`.
         fold: Finds the value of an e-node over constants, where nobody asks what was computed.
         on_constness: Called when :meth:`ask_constness` is called for the first time.
@@ -51,6 +52,7 @@ class EGraph:
         self.vocabulary = Vocabulary()
         self.commutative: frozenset[str] = frozenset()
         self.has_bases = False
+        self.has_known = False
         self.has_numbers = False
         self.fold: Callable[..., Sequence[int] | None] | None = None
         self._rows: dict[str, list[tuple[int, ...]]] = {}
@@ -108,6 +110,15 @@ class EGraph:
             self.engine.rule("facts", "(= t (ty e))", put("(varies e)"))
             self.engine.rule("facts", "(varies e) (isc e)", "(delete (varies e))")
 
+    def ask_known(self) -> None:
+        """Have ``known`` derived, the value of a constant or ``UNKNOWN``: a rule asks for it."""
+        if not self.has_known:
+            self.has_known = True
+            self.ask_constness()
+            self.engine.declare("(function known (Expr) i64 :merge (max old new))")
+            self.engine.rule("facts", "(isc e)", f"(set (known e) {UNKNOWN})")
+            self.engine.rule("facts", "(= v (val e))", "(set (known e) v)")
+
     def ask_bases(self) -> None:
         """Have bases found: a rule asks for them."""
         if not self.has_bases:
@@ -117,7 +128,7 @@ class EGraph:
             self.engine.declare("(ruleset settled)")
             for table in ("level", "origin"):
                 self.engine.declare(f"(function {table} (Expr) i64 :merge (min old new))")
-            for relation in ("factor", "term", "weighted", "plain"):
+            for relation in ("factor", "term", "weighted", "plain", "absorbing", "bare"):
                 self.engine.relation(relation, "Expr")
 
     def ask_numbers(self) -> None:

@@ -18,6 +18,9 @@ Answer = Callable[..., Sequence[int] | None]
 MOST_ARGUMENTS = 2048
 """Children up to which e-nodes are taken in: a table takes memory by the square of its width, this one 3 GB."""
 
+UNKNOWN = -1
+"""The atom of a constant whose value is not known."""
+
 WIDEST_TUPLE = 256
 """Fields up to which a tuple is one e-node. A wider one is several that are joined, which rules do not look into."""
 
