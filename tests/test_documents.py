@@ -73,7 +73,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, few in (("ROUNDS", (1, 1)), ("MOST_WHOLE", 3), ("_COPIES", 1)):  # how long kernels take is no matter here
         monkeypatch.setattr(measuring, name, few)
     # single runs of small kernels may seem to take no time: each takes this more, so that fewer of them cost less
-    monkeypatch.setattr(profile, "measure_change", lambda setup, reference: (1e-7, reference))
+    monkeypatch.setattr(profile, "measure_change", lambda setup, reference, spent: (1e-7, reference))
     kernels = calibration.usual_kernels()[::10]
     monkeypatch.setattr(calibration, "usual_kernels", lambda: kernels)
     monkeypatch.setattr(Op, "_registry", dict(Op._registry))  # programs add operators

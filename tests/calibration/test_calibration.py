@@ -30,7 +30,7 @@ from eqsat.calibration import (
     profile,
     prune,
 )
-from eqsat.calibration.engines import in_onnxruntime
+from eqsat.calibration.engines import in_onnxruntime, worker
 from eqsat.calibration.fitted import Fitted, Sample
 from eqsat.calibration.kernels import Kernel, kernel_model
 from eqsat.calibration.medley import measure_change, medley_model, small_kernels
@@ -74,7 +74,7 @@ def operators(model: onnx.ModelProto) -> list[str]:
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Few runs, and a cache of the test's own."""
     monkeypatch.setattr(measuring, "ROUNDS", (3, 3))
-    monkeypatch.setattr(profile, "measure_change", lambda setup, reference: (1e-7, reference))
+    monkeypatch.setattr(profile, "measure_change", lambda setup, reference, spent: (1e-7, reference))
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -330,7 +330,7 @@ def test_what_is_not_known_is_measured_once_and_remembered(quick: Path, monkeypa
     assert not first.estimated
     assert len(list(quick.iterdir())) == 1
 
-    monkeypatch.setattr(profile, "measure", lambda *_: pytest.fail("it is known"))
+    monkeypatch.setattr(profile, "measure", lambda *_, **__: pytest.fail("it is known"))
     assert eqsat.extract(saturation, cost_model=Calibrated.here(SETUP)).cost == cost
 
 
@@ -417,7 +417,7 @@ def test_calibrate_measures_what_models_may_be_written_with(network: Path, tmp_p
 
 def test_without_models_usual_kernels_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        profile, "measure", lambda kernels, *_: ({each.key: Timing(1e-6, 0.0) for each in kernels}, 1e-4)
+        profile, "measure", lambda kernels, *_, **__: ({each.key: Timing(1e-6, 0.0) for each in kernels}, 1e-4)
     )
     told = json.loads(command("calibrate", "--json").stdout)
     assert told["new"] == told["kernels"] > 150
@@ -465,3 +465,17 @@ def test_what_the_runtime_fuses_is_priced_as_fused_where_it_takes_longer() -> No
         for model in (cost, AsItRuns(cost))
     }
     assert [*priced.values()] == [2.0, 5.0]
+
+
+def test_what_measuring_takes_is_told(network: Path) -> None:
+    told = command("calibrate", network, "--dim", "n=4", "--threads", 1, "--level", "off", "--json")
+    assert {*json.loads(told.stdout)["spent"]} == {"writing", "loading", "running", "reference"}
+    assert all(seconds > 0 for seconds in json.loads(told.stdout)["spent"].values())
+    again = json.loads(command("calibrate", "--threads", 1, "--level", "off", "--show", "--json").stdout)
+    assert not any(again["spent"].values())
+
+
+def test_long_kernels_whose_runs_agree_run_no_more() -> None:
+    assert worker._is_even([1.0, 1.01, 1.02])
+    assert not worker._is_even([1.0, 1.03, 1.0])
+    assert not worker._is_even([1.0, 1.0])

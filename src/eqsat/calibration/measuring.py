@@ -11,6 +11,7 @@ import json
 import math
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,11 +145,35 @@ class Timing:
     spread: float
 
 
+@dataclass
+class Spent:
+    """Seconds of the processor that measurements took.
+
+    Attributes:
+        writing: For models of kernels.
+        loading: Until the runtime has loaded them and they have run once.
+        running: For their runs.
+        reference: For runs of the reference.
+    """
+
+    writing: float = 0.0
+    loading: float = 0.0
+    running: float = 0.0
+    reference: float = 0.0
+
+    def add(self, each: Mapping[str, float]) -> None:
+        """Add what a process took."""
+        self.loading += each["loading"]
+        self.running += each["running"]
+        self.reference += each["reference"]
+
+
 def measure(
     kernels: Iterable[Kernel],
     setup: Setup,
     reference: float | None = None,
     on_group: Callable[[int], None] | None = None,
+    spent: Spent | None = None,
 ) -> tuple[dict[str, Timing | str], float | None]:
     """Time kernels.
 
@@ -157,6 +182,7 @@ def measure(
         setup: How the runtime runs.
         reference: Seconds that the reference takes to be told by; None for what it takes here and now.
         on_group: Called after each group with the number of kernels that are done.
+        spent: To what the seconds are added that this takes.
 
     Returns:
         Timings by key, of a kernel that fails or hangs why; and the seconds of the reference.
@@ -165,11 +191,13 @@ def measure(
         ModelError: The runtime is missing or does not start.
     """
     found: dict[str, Timing | str] = {}
+    spent = Spent() if spent is None else spent
+    begun = time.process_time()
     for group in _groups({kernel.key: kernel for kernel in kernels}.values(), setup.runtime, found):
         with scratch_folder() as folder:
             empty = empty_models(setup.runtime)
             models = [*empty, *[model for _, _, model in group]]
-            times, reference = time_models(models, setup, folder, reference)
+            times, reference = time_models(models, setup, folder, reference, spent)
         if why := [each for each in times[: len(empty)] if isinstance(each, str)]:
             raise ModelError(f"{setup.runtime} cannot be measured: {why[0]}")
         overhead = Overhead.of(times[: len(empty)])
@@ -177,6 +205,7 @@ def measure(
             found[key] = runs if isinstance(runs, str) else _timing(runs, overhead.seconds(copies), copies)
         if on_group is not None:
             on_group(len(found))
+    spent.writing += time.process_time() - begun
     return found, reference
 
 
@@ -232,13 +261,17 @@ Times = list[list[float] | str]
 
 
 def time_models(
-    models: Sequence[onnx.ModelProto], setup: Setup, folder: Path, reference: float | None = None
+    models: Sequence[onnx.ModelProto],
+    setup: Setup,
+    folder: Path,
+    reference: float | None = None,
+    spent: Spent | None = None,
 ) -> tuple[Times, float]:
     """As :func:`time_files`, of kernels as models without open sizes, which are written to ``folder``."""
     paths = [folder / f"{index}.onnx" for index in range(len(models))]
     for path, model in zip(paths, models, strict=True):
         onnx.save(model, path)
-    return time_files(paths, setup, folder, reference)
+    return time_files(paths, setup, folder, reference, spent=spent)
 
 
 def time_files(
@@ -248,6 +281,7 @@ def time_files(
     reference: float | None = None,
     feeds: Path | None = None,
     seconds: float = GROUP_SECONDS,
+    spent: Spent | None = None,
 ) -> tuple[Times, float]:
     """Return how long the models in files run, which run in turn, and what the reference takes.
 
@@ -258,6 +292,7 @@ def time_files(
         reference: Seconds that the reference takes to be told by; None for what it takes here and now.
         feeds: The file of the arrays that they take, None where they are kernels: their inputs are made up then.
         seconds: For how long they run in turn, though each at least the fewest times.
+        spent: To what the seconds are added that this takes.
     """
     onnx.save(_REFERENCE, folder / _REFERENCE_NAME)
     rounds = ROUNDS if feeds is None else (ROUNDS[0], MOST_WHOLE)
@@ -280,7 +315,9 @@ def time_files(
         if at is None:
             return ["the process that measures does not start, or ends"] * len(paths), reference or 0.0
         failed.setdefault(left[at], "it hangs, or ends the process")
-    runs, beside = found
+    runs, beside = found["seconds"], found["reference"]
+    if spent is not None:
+        spent.add(found["spent"])
     if reference is None:
         reference = float(np.quantile([each for row in beside for each in row] or [0.0], 0.25))
     times: Times = [failed.get(index, "") for index in range(len(paths))]
@@ -292,12 +329,11 @@ def time_files(
 
 def _run(
     request: Mapping[str, Any],
-) -> tuple[tuple[list[list[float]], list[list[float]]] | None, int | None, Mapping[int, str]]:
+) -> tuple[Mapping[str, Any] | None, int | None, Mapping[int, str]]:
     """Have a process time models.
 
     Returns:
-        The seconds of their runs, and of those of the reference, None where the process ended before; the
-        model that it was at; and why models failed.
+        What the process found, None where it ended before; the model that it was at; and why models failed.
     """
     process = subprocess.Popen(
         [sys.executable, "-P", str(_WORKER)],  # not to import modules from its folder
@@ -315,7 +351,7 @@ def _run(
         process.stdin.flush()
         while (said := _line(process)) is not None:
             if "seconds" in said:
-                return (said["seconds"], said["reference"]), at, failed
+                return said, at, failed
             if "failed" in said:
                 failed[said["failed"]] = said["why"]
             elif said["at"] >= 0:

@@ -16,7 +16,7 @@ import onnx
 
 from eqsat.calibration.gathered import gathered
 from eqsat.calibration.kernels import Kernel, add_nodes, weights_of_copy, with_output, written_model
-from eqsat.calibration.measuring import NEEDED_ONLY, Overhead, Setup, empty_models, model_of_copies, time_models
+from eqsat.calibration.measuring import NEEDED_ONLY, Overhead, Setup, Spent, empty_models, model_of_copies, time_models
 from eqsat.calibration.usual import usual_kernels
 from eqsat.cost.models import moved_bytes
 from eqsat.files import scratch_folder
@@ -28,21 +28,21 @@ _ROUNDS = 4
 """How often each kernel is in the medley."""
 
 
-def measure_change(setup: Setup, reference: float | None) -> tuple[float, float]:
+def measure_change(setup: Setup, reference: float | None, spent: Spent | None = None) -> tuple[float, float]:
     """Return the seconds that a kernel takes more where others run before it, and those of the reference.
 
     They are 0 where the medley does not run.
 
     Args:
         setup: How the runtime runs.
-        reference: As for :func:`eqsat.calibration.measure`.
+        reference, spent: As for :func:`eqsat.calibration.measure`.
     """
     kernels = small_kernels()
     alone = [model_of_copies(kernel, setup.runtime) for kernel in kernels]
     empty = empty_models(setup.runtime)
     with scratch_folder() as folder:
         models = [*empty, medley_model(kernels, setup.runtime), *[model for model, _ in alone]]
-        times, reference = time_models(models, setup, folder, reference)
+        times, reference = time_models(models, setup, folder, reference, spent)
     known = [median(each) for each in times if not isinstance(each, str)]
     if len(known) < len(times):
         return 0.0, reference

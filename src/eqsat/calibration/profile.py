@@ -15,7 +15,7 @@ from typing import Any
 
 from eqsat.calibration.fitted import Fitted, Sample
 from eqsat.calibration.kernels import Kernel
-from eqsat.calibration.measuring import Setup, Timing, measure
+from eqsat.calibration.measuring import Setup, Spent, Timing, measure
 from eqsat.calibration.medley import measure_change
 from eqsat.cost.models import flops, moved_bytes
 from eqsat.errors import ArgumentError, FileError, ModelError, ProfileError
@@ -112,6 +112,7 @@ class Profile:
         change: Seconds that a kernel takes more where others run before it, see :mod:`eqsat.calibration.medley`; None
             before it was measured.
         entries: What is known of kernels, by their keys.
+        spent: What was measured by this process took; it is not written.
     """
 
     machine: Machine
@@ -120,6 +121,7 @@ class Profile:
     reference: float | None = None
     change: float | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
+    spent: Spent = field(default_factory=Spent, compare=False)
 
     @property
     def noisy(self) -> list[str]:
@@ -293,7 +295,7 @@ def calibrate(profile: Profile, kernels: Iterable[Kernel]) -> int:
     """
     new = {kernel.key: kernel for kernel in kernels if kernel.key not in profile.entries}
     if new and profile.change is None:
-        profile.change, profile.reference = measure_change(profile.setup, profile.reference)
-    timings, profile.reference = measure(new.values(), profile.setup, profile.reference)
+        profile.change, profile.reference = measure_change(profile.setup, profile.reference, profile.spent)
+    timings, profile.reference = measure(new.values(), profile.setup, profile.reference, spent=profile.spent)
     profile.entries |= {key: Entry.of(kernel, timings[key]) for key, kernel in new.items()}
     return len(new)

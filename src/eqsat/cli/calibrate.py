@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,7 @@ def _facts(cost: Any, new: int, removed: Sequence[Path]) -> dict[str, Any]:
         "skipped": profile.skipped,
         "unknown": sorted({node.op for node in cost.unknown}),
         "errors": profile.fitted().errors(),
+        "spent": asdict(profile.spent),
         "removed": [str(path) for path in removed],
     }
 
@@ -140,6 +142,9 @@ def _show(facts: dict[str, Any], cost: Any, show: bool) -> None:
     line(f"{facts['kernels']} kernels known, {facts['new']} of them new, {facts['noisy']} noisy")
     if facts["change"] is not None:
         line(f"a kernel takes {figure(facts['change'] * 1e6)} microseconds more among others than among its like")
+    if any(facts["spent"].values()):
+        spent = ", ".join(f"{seconds:.1f} {what}" for what, seconds in facts["spent"].items())
+        line(f"seconds of the processor: {spent}")
     for key, why in facts["skipped"].items():
         line(f"not measured: {escape(key)}: {escape(why)}")
     if facts["unknown"]:

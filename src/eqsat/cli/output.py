@@ -378,6 +378,8 @@ class Calibrate(TypedDict):
         skipped: Kernel that could not be measured -> why.
         unknown: Operators of nodes that are not kernels, such as nodes with unknown sizes.
         errors: Operators -> mean relative error of the estimates for their kernels; null if it is not bounded.
+        spent: Processor time of the measurements in seconds: ``writing`` the models of kernels, ``loading`` and
+            ``running`` them, and running the ``reference`` beside them.
         removed: Files of other machines and versions that ``--prune`` removed.
         entries: With ``--show``: kernel -> what is known about it.
     """
@@ -393,6 +395,7 @@ class Calibrate(TypedDict):
     skipped: dict[str, str]
     unknown: list[str]
     errors: dict[str, float | None]
+    spent: dict[str, float]
     removed: list[str]
     entries: NotRequired[dict[str, Kernel]]
 

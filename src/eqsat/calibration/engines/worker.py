@@ -8,7 +8,8 @@ whole models in any.
 
 On standard output comes a JSON line for each thing that begins or is done: ``{"at": index}`` before a model is loaded
 and run for the first time, ``{"failed": index, "why": text}`` where that fails, and at last ``{"seconds": [[...],
-...], "reference": [[...], ...]}``, the seconds of the runs of each model, and of those of the reference beside them.
+...], "reference": [[...], ...], "spent": {...}}``, the seconds of the runs of each model, of those of the reference
+beside them, and of the processor for what the program did.
 
 This file imports nothing of ours, so that it starts fast and holds little.
 """
@@ -35,6 +36,9 @@ _LONG = 5e-3
 _FEWEST, _PATIENCE = 3, 5
 """Fewest runs of kernels, where the least number of them takes more than this many times as long as asked."""
 
+_EVEN = 0.02
+"""By what part of it the last few runs of a long kernel may differ for it to run no more."""
+
 _TOGETHER, _MOST_TOGETHER = 1e-3, 9
 """Seconds for which a whole model runs more than once in its turn, and how many times more at most."""
 
@@ -51,6 +55,11 @@ def main() -> None:
         answers.write(json.dumps(said) + "\n")
         answers.flush()
 
+    spent = dict.fromkeys(("loading", "running", "reference"), 0.0)
+
+    def spend(on: str, begun: float) -> None:
+        spent[on] += time.process_time() - begun
+
     reference, *_ = engine.kernel(request["reference"], request["threads"], next(iter(engine.LEVELS)))
     feeds = None if request["feeds"] is None else dict(np.load(request["feeds"]))
     runs: dict[int, Any] = {}
@@ -58,6 +67,7 @@ def main() -> None:
     shares: dict[int, float] = {}
     for index, path in enumerate(request["models"]):
         tell({"at": index})
+        begun = time.process_time()
         try:
             how = path, request["threads"], request["level"]
             made = engine.kernel(*how) if feeds is None else engine.whole(*how, feeds)
@@ -66,17 +76,22 @@ def main() -> None:
         except Exception as error:
             runs.pop(index, None)
             tell({"failed": index, "why": " ".join(str(error).split())[:200]})
+        spend("loading", begun)
     seconds: list[list[float]] = [[] for _ in request["models"]]
     beside: list[list[float]] = [[] for _ in request["models"]]
     least, most = request["rounds"]
     clock = time.thread_time if request["threads"] == 1 else time.perf_counter  # not what other programs take
 
     def referred() -> float:
+        begun = time.process_time()
         reference()  # what ran before left nothing of it in the caches
         start = clock()
         reference()
-        return clock() - start
+        took = clock() - start
+        spend("reference", begun)
+        return took
 
+    settled: set[int] = set()
     references: list[float] = []
     places: list[int] = []
     told = time.perf_counter()
@@ -85,7 +100,7 @@ def main() -> None:
         now = time.perf_counter()
         if (done >= least and now > end) or (done >= _FEWEST and now > late and feeds is None):
             break
-        order = [*runs]
+        order = [index for index in runs if index not in settled]
         if feeds is not None:
             random.Random(done).shuffle(order)  # none shall always find the caches that another left
         for index in order:
@@ -97,11 +112,15 @@ def main() -> None:
                 array.max(initial=0)  # what a kernel takes was just computed: it is at hand
             references.append(referred())
             places.append(index)
+            ran = time.process_time()
             begun, start = time.perf_counter(), clock()
             run()  # a model runs often: what another one left in the caches is no part of what this one takes
             took, once = time.perf_counter() - begun, clock() - start
-            if feeds is None and took > _LONG:
+            if feeds is None and once > _LONG:
                 seconds[index].append(once * shares[index])
+                if _is_even(seconds[index][-_FEWEST:]):
+                    settled.add(index)
+                spend("running", ran)
                 continue
             often = 0 if feeds is None else _MOST_TOGETHER
             count = 1 + int(min(_TOGETHER / took, often))
@@ -109,10 +128,15 @@ def main() -> None:
             for _ in range(count):
                 run()
             seconds[index].append((clock() - start) / count * shares[index])
+            spend("running", ran)
     references.append(referred())
     for place, index in enumerate(places):
         beside[index].append((references[place] + references[place + 1]) / 2)
-    tell({"seconds": seconds, "reference": beside})
+    tell({"seconds": seconds, "reference": beside, "spent": spent})
+
+
+def _is_even(runs: list[float]) -> bool:
+    return len(runs) == _FEWEST and max(runs) <= (1 + _EVEN) * min(runs)
 
 
 if __name__ == "__main__":
