@@ -215,6 +215,35 @@ def test_two_stacks_of_layers_are_both_found() -> None:
     assert_same(result, whole(function))
 
 
+def routed(value: Expr, number: int) -> Expr:
+    """A layer of which a part computes with places apart and a part with them in one row, as routers of experts do."""
+    rng = default_rng(number)
+    mixed = nn.softmax(relay.tanh(nn.batch_matmul(value, value)))
+    value = value + nn.batch_matmul(mixed, relay.transpose(value, [0, 2, 1]))
+    flat = relay.reshape(value, [6, 4])
+    scores = nn.softmax(nn.dense(flat, relay.const(rng.standard_normal((4, 4)).astype("f4") / 4)))
+    experts = relay.tanh(flat * relay.const(rng.standard_normal(4).astype("f4"))) * scores
+    return value + relay.reshape(experts, [2, 3, 4])
+
+
+@pytest.mark.parametrize("count", [2, 4, 12])
+def test_several_values_may_lead_from_layer_to_layer(count: int) -> None:
+    """Sums of reshaped values are reshaped sums, so that a layer can be computed from the value in either shape."""
+
+    def network(count: int) -> Function:
+        x = value = relay.var("x", shape=(2, 3, 4))
+        for number in range(count):
+            value = routed(value, number)
+        return Function([x], value)
+
+    result = optimize_with_report(network(count))
+    assert_same(result, eqsat.extract(eqsat.saturate(network(count))))
+    assert was_reused(result, network(count)) == (count == 12)
+    if count == 12:
+        deeper = optimize_with_report(network(24))
+        assert len(result.regions[-1].lowered.nodes) == len(deeper.regions[-1].lowered.nodes)
+
+
 def test_what_happens_across_layers_is_not_lost() -> None:
     """Each layer ends with a transpose that the next one's first undoes."""
 

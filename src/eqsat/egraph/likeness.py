@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from functools import cached_property
 
 from eqsat.egraph.snapshot import Snapshot
@@ -40,12 +40,22 @@ class ClassGraph:
                     stack += self.children[node]
         return found
 
+    def children_of(self, classes: Iterable[int]) -> set[int]:
+        """The classes that e-nodes of some classes have as children."""
+        return {child for of in classes for node in self.nodes[of] for child in self.children[node]}
+
     def has_leaf(self, of: int, atoms: Container[int]) -> bool:
         """Whether one of some constants and variables is in a class."""
         return any(not self.children[node] and self.atom[node] in atoms for node in self.nodes[of])
 
     def likeness(
-        self, part: list[int], other: list[int], known: Mapping[int, int], atoms: Mapping[int, int]
+        self,
+        part: Collection[int],
+        other: Collection[int],
+        known: Mapping[int, int],
+        atoms: Mapping[int, int],
+        edge: Collection[int] = (),
+        other_edge: Collection[int] = (),
     ) -> dict[int, int] | None:
         """Which class of one part is which of another; None where the two are not the same.
 
@@ -56,12 +66,15 @@ class ClassGraph:
             part, other: the classes of each.
             known: likes of classes of the part and of all that it is computed from.
             atoms: atoms that others take the place of.
+            edge, other_edge: classes that each part is computed from. They need not be the same, but where e-nodes of
+                them are, these tell which class is the like of which.
         """
         like = dict(known)
-        there = {self._key(node): of for of in other for node in self.nodes[of]}
+        there = {self._key(node): of for of in (*other_edge, *other) for node in self.nodes[of]}
         waiting: dict[int, list[int]] = {}
         home = {node: of for of in part for node in self.nodes[of]}
-        ready = list(home)
+        at_edge = {node: of for of in edge for node in self.nodes[of]}
+        ready = [*home, *at_edge]
         done = 0
         while ready:
             node = ready.pop()
@@ -70,9 +83,11 @@ class ClassGraph:
             if missing is not None:
                 waiting.setdefault(missing, []).append(node)
                 continue
-            done += 1
             found = there.get((symbol, atoms.get(atom, atom), *[like[child] for child in children]))
-            of = home[node]
+            if found is None and node in at_edge:
+                continue
+            done += node in home
+            of = home[node] if node in home else at_edge[node]
             if found is None or like.setdefault(of, found) != found:
                 return None
             ready += waiting.pop(of, ())

@@ -2,17 +2,20 @@
 
 Each missing layer gets the nodes that were chosen for the third layer of the shortened graph
 (:mod:`eqsat.layers.truncate`), with its own constants. The result is used only where it is proved to be the cheapest.
-If the value between two layers is the only connection between them, then every graph of all layers consists of one
-of the shortened chain and one of each missing layer, and its cost is the sum of theirs. So it suffices to prove that
-the third layer by itself has no cheaper form.
+If every graph contains one of the e-classes between two layers, then it consists of a graph of the shortened chain and
+one of each missing layer, and its cost is the sum of theirs. With one e-class it suffices to prove that the third layer
+by itself has no cheaper form. With two, a layer may cost less if it is given the other one, or both. So the least cost
+of a layer is found for each choice of e-classes below and above it, and that of the shortened chain for each choice of
+those below and above the missing layers. Dynamic programming then gives the least cost of all layers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -34,6 +37,15 @@ from eqsat.relay.expr import Expr, Tuple
 from eqsat.relay.fold import fold_constants
 from eqsat.relay.visitor import children_first
 
+MOST_TOPS = 2
+"""Greatest number of e-classes between two layers: that of problems that are solved grows with the sets of these."""
+
+_State = tuple[int, ...]
+"""Positions of some of the e-classes between two layers."""
+
+_Node = tuple[Cost, list[int]]
+"""Cost and child classes of an e-node."""
+
 
 def expand(
     short: Truncated, region: Region, units: Sequence[Unit], chosen: Extraction, options: Options
@@ -53,6 +65,8 @@ def expand(
         return None
     layers = [_Layer(posed.problem, result.choice, region, unit) for unit in units]
     seconds = options.limits.seconds / 2 / len(layers)
+    if sum(len(layer.states) > 1 for layer in layers) > 1:
+        return None  # the choices for the chains would have to be combined
     if not all(layer.is_cheapest(seconds) for layer in layers):
         return None
     expansion = _Expansion(short, posed, result.choice, layers)
@@ -82,7 +96,10 @@ class _Layer:
     Attributes:
         classes: The e-classes of the layer that the choice uses, children first.
         beside: The e-classes outside the layer from which these are computed.
+        tops: The tops of the layer that the choice uses.
         costs: The cost of the chosen e-nodes under each objective.
+        short_costs: The same for the whole of the shortened graph.
+        states: The sets of tops that a graph can have, as tuples of their positions.
     """
 
     def __init__(self, problem: Problem, choice: NDArray[np.int64], region: Region, unit: Unit):
@@ -90,58 +107,131 @@ class _Layer:
         self.root = region.root
         self.unit = unit
         self.kernels = region.snapshot.class_count  # number of the first class that is part of a kernel
-        self.roots = [unit.top, *unit.results]
 
         def chosen(of: int) -> list[int]:
             return problem.children[int(choice[of])] if self._is_inside(of) else []
 
-        used = children_first(self.roots, chosen)
+        places = range(len(unit.tops))
+        self.states = [state for size in places for state in combinations(places, size + 1)]
+        self.tops = [of for of in unit.tops if choice[of] >= 0]
+        used = children_first([*self.tops, *unit.results], chosen)
         self.classes = [of for of in used if self._is_inside(of)]
         self.beside = [of for of in used if not self._is_inside(of)]
-        nodes = choice[self.classes]
-        self.costs = [math.fsum(costs[nodes].tolist()) for costs in problem.objectives]
+        self.costs = _costs(problem, choice[self.classes])
+        self.short_costs = _costs(problem, choice[choice >= 0])
 
     def _is_inside(self, of: int) -> bool:
         return of in self.unit.classes or of >= self.kernels
 
     def is_cheapest(self, seconds: float) -> bool:
-        """Return whether it can be proved within ``seconds`` that no graph of any number of these layers is cheaper.
-
-        This holds if every graph computes the value above the layer, every graph of this value computes the value
-        below, and the layer alone has no cheaper form even if its inputs cost nothing.
-        """
-        if self.problem.signed or not self._needs(self.root, self.unit.top):
+        """Return whether it can be proved within ``seconds`` that no graph of all layers is cheaper than copies."""
+        unit, states, is_less = self.unit, self.states, self.problem.is_less
+        if self.problem.signed or len(unit.tops) > MOST_TOPS or not self._needs(self.root, unit.tops):
             return False
-        if not self._needs(self.unit.top, self.unit.bottom):
+        if not all(self._needs(top, unit.bottoms) for top in unit.tops):
             return False
-        found = extraction.extract(self._alone(), "exact", seconds=seconds)
-        return found.optimal and np.allclose(as_tuple(found.cost), self.costs, rtol=1e-9, atol=1e-12)
+        pairs = [(lower, upper) for lower in states for upper in states]
+        seconds /= 2 * len(pairs)
+        one = {pair: self._least(self._alone(*pair), seconds) for pair in pairs}
+        rest = {pairs[0]: self.short_costs}  # with one top nothing else may be given than what is computed
+        if len(pairs) > 1:
+            rest = {pair: self._least(self._parted(*pair), seconds) for pair in pairs}
+        if not all([*one.values(), *rest.values()]):
+            return False
+        *expected, last = _sum(self.short_costs, *[self.costs] * len(unit.renamed))
+        expected.append(last - self.problem.tolerance(last, len(expected)))  # sums are rounded
+        for lower in states:
+            least = {lower: [0.0] * len(self.costs)}
+            for _ in unit.renamed:
+                sums = [(upper, _sum(costs, one[middle, upper])) for middle, costs in least.items() for upper in states]
+                least = {}
+                for upper, costs in sums:
+                    if upper not in least or is_less(costs, least[upper]):
+                        least[upper] = costs
+            if any(is_less(_sum(costs, rest[lower, upper]), expected) for upper, costs in least.items()):
+                return False
+        return True
 
-    def _needs(self, root: int, part: int) -> bool:
-        """Whether every graph of the e-class ``root`` contains the e-class ``part``."""
-        without = self.problem.excluded | (self.problem.node_class == part)
+    def _needs(self, root: int, parts: Sequence[int]) -> bool:
+        """Whether every graph of the e-class ``root`` contains one of the e-classes ``parts``."""
+        without = self.problem.excluded | np.isin(self.problem.node_class, parts)
         try:
             replace(self.problem, roots=np.asarray([root]), subsumed=without)
         except ExtractionError:
             return True
         return False
 
-    def _alone(self) -> Problem:
-        """The extraction problem of the layer, in which its inputs cost nothing."""
-        problem, excluded = self.problem, self.problem.excluded.tolist()
-        number: dict[int, int] = {}
-        classes: list[list[tuple[Cost, list[int]]]] = []
-        todo = [*self.roots]
-        while todo:
-            of = todo.pop()
-            if of in number:
-                continue
+    def _least(self, problem: Problem | None, seconds: float) -> list[float]:
+        """The least costs, infinite if there is no problem; empty if they are not proved in ``seconds``."""
+        if problem is None:
+            return [math.inf] * len(self.costs)
+        found = extraction.extract(problem, "exact", seconds=seconds)
+        return [*as_tuple(found.cost)] if found.optimal else []
+
+    def _alone(self, lower: _State, upper: _State) -> Problem | None:
+        """The extraction problem of some tops of the layer, in which some bottoms and what is beside it cost nothing.
+
+        None if they cannot be computed from these.
+        """
+        problem, unit = self.problem, self.unit
+        absent = {*unit.bottoms} - {unit.bottoms[place] for place in lower}
+
+        def nodes_of(of: int) -> list[_Node]:
+            if of in absent:
+                return []
+            inside = _nodes(problem, of) if self._is_inside(of) else []
+            return inside or [(problem.zero, [])]
+
+        return _problem([*[unit.tops[place] for place in upper], *unit.results], nodes_of)
+
+    def _parted(self, lower: _State, upper: _State) -> Problem | None:
+        """The extraction problem of the shortened graph in which the layer computes some tops, and others are used."""
+        problem, unit = self.problem, self.unit
+        below = {*children_first(unit.tops, lambda of: [each for node in _nodes(problem, of) for each in node[1]])}
+        given = {top: problem.num_classes + place for place, top in enumerate(unit.tops)}
+
+        def seen_from(of: int, child: int) -> int:
+            return child if of in below else given.get(child, child)
+
+        def nodes_of(of: int) -> list[_Node]:
+            if of >= problem.num_classes:
+                return [(problem.zero, [])] if of - problem.num_classes in upper else []
+            return [(cost, [seen_from(of, child) for child in children]) for cost, children in _nodes(problem, of)]
+
+        roots = [seen_from(-1, root) for root in problem.roots.tolist()]
+        return _problem([*[unit.tops[place] for place in lower], *roots], nodes_of)
+
+
+def _nodes(problem: Problem, of: int) -> list[_Node]:
+    """The e-nodes of an e-class that may be chosen."""
+    return [(problem.costs[node], problem.children[node]) for node in problem.class_nodes[of]]
+
+
+def _problem(roots: Sequence[int], nodes_of: Callable[[int], list[_Node]]) -> Problem | None:
+    """The extraction problem of some classes, given the e-nodes of each; None if there is no graph of them."""
+    number: dict[int, int] = {}
+    classes: list[list[_Node]] = []
+    todo = [*roots]
+    while todo:
+        of = todo.pop()
+        if of not in number:
             number[of] = len(number)
-            inside = [node for node in problem.class_nodes[of] if not excluded[node]] if self._is_inside(of) else []
-            classes.append([(problem.costs[node], problem.children[node]) for node in inside] or [(problem.zero, [])])
-            todo += [child for node in inside for child in problem.children[node]]
-        numbered = [[(cost, [number[child] for child in below]) for cost, below in nodes] for nodes in classes]
-        return Problem.from_lists(numbered, [number[of] for of in self.roots])
+            classes.append(nodes_of(of))
+            todo += [child for _, below in classes[-1] for child in below]
+    numbered = [[(cost, [number[child] for child in below]) for cost, below in nodes] for nodes in classes]
+    try:
+        return Problem.from_lists(numbered, [number[root] for root in roots])
+    except ExtractionError:
+        return None
+
+
+def _costs(problem: Problem, nodes: NDArray[np.int64]) -> list[float]:
+    """The cost of e-nodes under each objective."""
+    return [math.fsum(costs[nodes].tolist()) for costs in problem.objectives]
+
+
+def _sum(*costs: Sequence[float]) -> list[float]:
+    return [math.fsum(each) for each in zip(*costs, strict=True)]
 
 
 class _Expansion:
@@ -181,18 +271,15 @@ class _Expansion:
         return {node: found[node] for node in self.short.whole.children if node in found}
 
     def body(self) -> Expr | None:
-        """Return the graph; None if a layer needs a value from above it, or if a result was not chosen."""
-        tops = {layer.unit.top: layer for layer in self.layers}
-        beside = [of for layer in self.layers for of in layer.beside]
+        """The graph; None if a layer needs a value from above it, or if a result was not chosen."""
         wanted = [self.short.class_of(result, self.region) for result in self.short.results]
         if any(self.choice[of] < 0 for of in wanted):
             return None
-        for of in children_first([*beside, *wanted], lambda of: self.snapshot.children(self.choice[of])):
-            below = [self._value(child) for child in self.snapshot.children(self.choice[of])]
-            self.built[of] = self._node(of, {}, below, self._span(of))
-            self.classes.setdefault(self.built[of], (of, 0))
-            if of in tops and not self._copy(tops[of]):
+        for layer in self.layers:
+            self._build([*layer.beside, *layer.tops])
+            if not self._copy(layer):
                 return None
+        self._build(wanted)
         whole = self._whole(wanted)
         folded = fold_constants(whole)
         self._follow(whole, folded)
@@ -212,6 +299,13 @@ class _Expansion:
             if len(below[0]) == len(below[1]):
                 pairs += zip(*below, strict=True)
 
+    def _build(self, classes: Sequence[int]) -> None:
+        """Build the expressions of e-classes, and of what they are computed from."""
+        for of in children_first(classes, lambda of: self.snapshot.children(self.choice[of]), self.built):
+            below = [self._value(child) for child in self.snapshot.children(self.choice[of])]
+            self.built[of] = self._node(of, {}, below, self._span(of))
+            self.classes.setdefault(self.built[of], (of, 0))
+
     def _value(self, of: int) -> Expr:
         """Return the expression of an e-class for its users above the layers."""
         return self.above.get(of) or self.built[of]
@@ -219,13 +313,14 @@ class _Expansion:
     def _copy(self, layer: _Layer) -> bool:
         """Build the copies of a layer; return whether all that they need was built before."""
         unit = layer.unit
-        if any(of not in self.built for of in layer.beside):
+        bottoms = {bottom: top for bottom, top in zip(unit.bottoms, unit.tops, strict=True) if bottom in layer.beside}
+        if any(top not in self.built for top in bottoms.values()):
             return False
         beside = {of: self._value(of) for of in layer.beside}
-        value = self.built[unit.top]
+        made = {of: self.built[of] for of in layer.tops}
         for number, atoms in enumerate(unit.renamed, KEPT - 1):
             nodes = unit.chain.nodes[number]
-            made = {**beside, unit.bottom: value}
+            made = {**beside, **{bottom: made[top] for bottom, top in bottoms.items()}}
             for of in layer.classes:
                 if of >= self.snapshot.class_count:
                     continue  # a helper, which is written with what needs it
@@ -233,9 +328,8 @@ class _Expansion:
                 below = [made[child] for child in self.snapshot.children(self.choice[of])]
                 made[of] = self._node(of, atoms, below, span)
                 self.classes.setdefault(made[of], (of, number))
-            value = made[unit.top]
             self.results |= zip(unit.chain.results(nodes), [made[of] for of in unit.results], strict=True)
-        self.above[unit.top] = value
+        self.above |= {of: made[of] for of in layer.tops}
         return True
 
     def _span(self, of: int) -> Any:

@@ -7,12 +7,16 @@ Rules find the same for each missing layer as for the third one under two condit
   one (:mod:`eqsat.egraph.renaming`), and no constant occurs twice unless all layers share it.
 * The second and the third layer have the same e-nodes (:mod:`eqsat.egraph.likeness`). What rules find for a layer
   follows from the layer and what is beside it. So if it is the same for two neighbours, it is the same for the next.
+
+One value leads from a layer of the graph to the next, but several e-classes may: rules find reshaped forms of this
+value, and these are computed from others of the layer below.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from eqsat.egraph.likeness import ClassGraph
 from eqsat.egraph.lower import region_children
@@ -92,8 +96,8 @@ class Unit:
 
     Attributes:
         chain: All layers of the chain.
-        top: The e-class of the value that the layer computes.
-        bottom: The e-class of the value that it computes this from.
+        tops: The e-classes of the layer that the next layer is computed from.
+        bottoms: Those of the layer below that it is itself computed from, in the same order.
         results: The e-classes of results of the whole function in the layer.
         classes: The e-classes that no other layer has.
         places: E-class -> position in the layer of a node of it that has a span.
@@ -101,8 +105,8 @@ class Unit:
     """
 
     chain: Layers
-    top: int
-    bottom: int
+    tops: list[int]
+    bottoms: list[int]
     results: list[int]
     classes: frozenset[int]
     places: dict[int, int]
@@ -189,16 +193,33 @@ class _Finder:
         if known is None or len(set(cuts)) < len(cuts) or any(known.get(cut, -1) == cut for cut in cuts):
             return None
         fixed = {of for of, like in known.items() if of == like}
-        results = [[self._class(result) for result in chain.results(chain.nodes[layer])] for layer in (1, 2)]
-        second = self.graph.reach([cuts[2], *results[0]], {cuts[1], *fixed})
-        third = self.graph.reach([cuts[3], *results[1]], {cuts[2], *fixed})
-        like = self.graph.likeness(second, third, known, neighbour)
-        if like is None or {like[of] for of in second} != set(third):
+        results = [[self._class(result) for result in chain.results(layer)] for layer in chain.nodes[: KEPT - 1]]
+        ends = zip(cuts[1:], accumulate(results), strict=True)
+        below = [{*self.graph.reach([cut, *up_to], fixed)} for cut, up_to in ends]
+        second, third = below[1] - below[0], below[2] - below[1]
+        needed = self.graph.children_of(second) & below[0], self.graph.children_of(third) & below[1]
+        shared = needed[0] & needed[1]
+        lower, bottoms = needed[0] - shared, needed[1] - shared
+        known |= dict(zip(shared, shared, strict=True))
+        for node, other in zip(chain.nodes[0], chain.nodes[1], strict=True):
+            if self._class(node) in lower:
+                known.setdefault(self._class(node), self._class(other))
+        like = self.graph.likeness(second, third, known, neighbour, lower, bottoms) if bottoms <= second else None
+        if like is None or {like[of] for of in second} != third or {like.get(of) for of in lower} != bottoms:
             return None
         alone = {like[of] for of in second if like[of] != of}
-        if alone.intersection(second) or any(self.graph.has_leaf(of, others) for of in third):
+        tops = {like[of] for of in bottoms}
+        above = self.graph.reach([self.region.root], {*below[2], *fixed})
+        if self.graph.children_of(above) & alone - tops - {*results[-1]}:
             return None
-        return Unit(chain, cuts[3], cuts[2], results[1], frozenset(alone), self._places(chain.nodes[2]), renamed)
+        if any(self.graph.has_leaf(of, others) for of in third):
+            return None
+        atoms = others.union(neighbour.values())
+        if any(self.graph.has_leaf(of, atoms) for of in self.graph.reach(shared, fixed)):
+            return None
+        ordered = sorted(bottoms)
+        places = self._places(chain.nodes[2])
+        return Unit(chain, [like[of] for of in ordered], ordered, results[-1], frozenset(alone), places, renamed)
 
     def _known_likes(self, chain: Layers) -> dict[int, int] | None:
         """E-classes of the nodes of the second layer and around it -> those of the third; None if they conflict."""
