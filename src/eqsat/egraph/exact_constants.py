@@ -68,14 +68,20 @@ def _without_vanishing(product: _Exact, dtype: np.dtype[Any]) -> _Exact:
 
 
 def _inverse(residues: Array[np.int64], prime: int) -> Array[np.int64]:
-    """The power of ``prime - 2`` of residues, which is their inverse unless they are 0."""
-    result, square, left = np.ones_like(residues), residues, prime - 2
-    while left:
-        if left & 1:
-            result = result * square % prime
-        square = square * square % prime
-        left >>= 1
-    return result
+    """The inverses of residues; those of 0 are 0.
+
+    Only the product of all is inverted: the inverse of one of two factors is that of their product times the other one.
+    """
+    vanish = residues == 0
+    factors = [np.where(vanish, 1, residues).ravel()]
+    while factors[-1].size > 1:
+        even = factors[-1] = np.append(factors[-1], np.ones(factors[-1].size % 2, dtype=np.int64))
+        factors.append(even[::2] * even[1::2] % prime)
+    found = np.asarray([pow(int(last), -1, prime) for last in factors.pop()], dtype=np.int64)
+    for level in reversed(factors):
+        pairs = level.reshape(-1, 2)[:, ::-1] * found[: level.size // 2, None] % prime
+        found = pairs.ravel()
+    return np.where(vanish, 0, found[: residues.size].reshape(residues.shape))
 
 
 Modular = Callable[..., Array[np.int64]]
