@@ -83,7 +83,7 @@ def _tried(path: Path, keywords: dict[str, Any], share: int, choices: random.Ran
     seconds = " ".join(f"{each:6.2f}" for each in took)
     click.echo(f"{path.stem[:40]:40} {seconds} {checked.steps:6} {size:9} {checked.soundness}")
     for each in checked.uncovered:
-        click.echo(f"    no step shows {each}")
+        click.echo(f"    not proved: {each}")
     found = Counter(models=1, proved=checked.proved, slower=checked.proved and took[-1] > took[0])
     others = list(changed_certificates(data, choices, max(share // 8, 1)))
     for what, other in choices.sample(others, min(share, len(others))):

@@ -353,7 +353,7 @@ def _show(facts: dict[str, Any], console: Console) -> None:
     nodes, cost = facts["nodes"], facts["cost"]
     line(f"nodes  {nodes['before']} -> {nodes['after']} ({NODES})")
     bound = cost["lower_bound"]
-    proof = "proved least" if cost["optimal"] else "no bound known" if bound is None else f"at least {figures(bound)}"
+    proof = "proved optimal" if cost["optimal"] else "no bound known" if bound is None else f"at least {figures(bound)}"
     line(f"cost   {figures(cost['before'])} -> {figures(cost['after'])} ({told_cost(cost)}; {proof})")
     line(f"kernels of runtime {facts['runtime']}" + (f": {facts['kernels']['told']}" if "kernels" in facts else ""))
     line(f"ended  {facts['stop_reason']} after {facts['iterations']} iterations, {facts['e_nodes']} e-nodes")
@@ -377,7 +377,7 @@ def _show(facts: dict[str, Any], console: Console) -> None:
 def show_explained(facts: dict[str, Any], console: Console) -> None:
     """Print how a result follows from a model, if it was requested."""
     if facts.get("made_by"):
-        console.print("operators of the result as eqsat sees it; one node may hold several:", highlight=False)
+        console.print("operators of the result inside eqsat; a written node may contain several:", highlight=False)
     for rule, count in facts.get("made_by", {}).items():
         console.print(f"made by {escape(rule)}: {count} operators", highlight=False, soft_wrap=True)
     for change in facts.get("changes", []):
@@ -417,9 +417,9 @@ def _show_candidates(found: dict[str, Any], console: Console) -> None:
 def show_certificate(found: dict[str, Any], line: Callable[[str], None]) -> None:
     """Print what a certificate proves."""
     told = f"{found['steps']} steps by {len(found['rules'])} rules, which keep: {found['keeps']}"
-    line(f"certificate of {told}" if not found["uncovered"] else f"certificate of a part: {told}")
+    line(f"certificate of {told}" if not found["uncovered"] else f"certificate of a part of the model: {told}")
     for each in found["uncovered"]:
-        line(f"no step shows {escape(each)}")
+        line(f"not proved: {escape(each)}")
 
 
 def _rule_table(rules: dict[str, Any]) -> Table:

@@ -121,7 +121,7 @@ def told_verified(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if "proved" in facts:
         yield "proved:", facts["proved"]["told"]
         for each in facts["proved"]["uncovered"]:
-            yield "no step shows", each
+            yield "not proved:", each
     if "verified" in facts:
         yield from _how(facts["verified"])
     for each in facts.get("latency", []):

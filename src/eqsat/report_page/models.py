@@ -36,7 +36,7 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> Markup:
         ("Models", f"{len(rows):,}: {told}"),
         ("ONNX nodes", f"{before:,} → {after:,}, Constants left out"),
         ("Cost by", "; ".join(costs) or "nothing"),
-        ("Choice", f"proved least of all the rules found for {proved:,} of {len(made):,}"),
+        ("Choice", f"proved optimal among all that the rules found for {proved:,} of {len(made):,}"),
         ("Seconds", sum(row["seconds"] for row in rows)),
     ]
     return facts(pairs)

@@ -30,13 +30,13 @@ def summary(extraction: Extraction, before: Drawing, after: Drawing, counts: Map
     """What came of it, in a few numbers; ``unit`` is what the cost counts, if that is known."""
     report = extraction.report
     if extraction.optimal:
-        proof = "proved least of all the rules found"
+        proof = "proved optimal among all that the rules found"
     elif all(map(math.isfinite, as_tuple(extraction.lower_bound))):
         proof = f"no choice costs less than {_told(extraction.lower_bound)}"
     else:
         proof = "no bound is known"
     pairs: list[tuple[str, object]] = [
-        ("Operators", f"{before.counts.total():,} → {after.counts.total():,} in the graph as eqsat sees it"),
+        ("Operators", f"{before.counts.total():,} → {after.counts.total():,} in the graph inside eqsat"),
         *counts.items(),
         ("Cost", f"{_told(extraction.input_cost)} → {_told(extraction.cost)} {unit}".rstrip()),
         ("Choice", proof),
