@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,7 @@ from eqsat.cli.named import digests
 from eqsat.cost import CostNode
 from eqsat.cost.kernels import cost_nodes, kernel_node
 from eqsat.cost.models import CostModel
-from eqsat.errors import ArgumentError, ProfileError
+from eqsat.errors import ArgumentError, ModelError, ProfileError
 from eqsat.onnx.cost import OnnxTarget, onnx_cost
 from eqsat.relay.dims import add_dims, floor_divide_dims, least_dim, multiply_dims, size_by, subtract_dims, truncated
 from eqsat.relay.expr import Call, Expr
@@ -188,6 +189,17 @@ def test_times_are_told_by_those_of_the_reference() -> None:
     assert isinstance(first, Timing)
     assert isinstance(second, Timing)
     assert 30 * first.seconds < second.seconds < 30_000 * first.seconds
+
+
+def test_a_runtime_that_is_missing_or_has_no_such_level_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "eqsat.calibration.engines.in_openvino", raising=False)
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    with pytest.raises(ModelError, match=r"measured in openvino, which cannot be loaded: .*pip install openvino"):
+        Machine.here("openvino")
+    with pytest.raises(ArgumentError, match="openvino has no level 'off': it is all"):
+        Setup(level="off", runtime="openvino")
+    with pytest.raises(ArgumentError, match="nothing is measured in runtime 'tpu'; known are onnxruntime, openvino"):
+        Setup.of("tpu")
 
 
 # ---- profiles

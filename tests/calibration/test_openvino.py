@@ -27,6 +27,7 @@ openvino = pytest.importorskip("openvino")
 SETUP = Setup(threads=1, runtime="openvino")
 X = relay.var("x", shape=(4, 8))
 IMAGE = relay.var("x", shape=(1, 16, 8, 8))
+CONVOLVED = relay.nn.conv2d(IMAGE, relay.const(np.ones((16, 16, 3, 3), "float32")), kernel_size=(3, 3), padding=(1, 1))
 
 
 def ones(*shape: int) -> Expr:
@@ -69,6 +70,9 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (relay.nn.matmul(X, ones(8, 16)), "FullyConnected"),
         (relay.nn.relu(relay.nn.matmul(X, ones(8, 16))), "FullyConnected"),
         (relay.tanh(relay.exp(X)), "Subgraph"),
+        (relay.nn.gelu(X), "Subgraph"),
+        (relay.nn.relu(relay.add(relay.nn.dense(X, ones(16, 8)), ones(16))), "FullyConnected"),
+        (relay.tanh(CONVOLVED), "Convolution"),
         (relay.nn.conv2d(IMAGE, ones(16, 16, 3, 3), kernel_size=(3, 3), channels=16), "Convolution"),
     ],
 )

@@ -52,7 +52,9 @@ class Machine:
         try:
             engine = import_module(f"eqsat.calibration.engines.in_{runtime}")
         except ImportError as error:
-            raise ModelError(f"kernels are measured in {runtime}, which cannot be loaded: {error}") from None
+            raise ModelError(
+                f"kernels are measured in {runtime}, which cannot be loaded: {error}; pip install {runtime}"
+            ) from None
         return Machine(f"{_processor()} x {os.cpu_count()}", runtime, engine.version())
 
     def __str__(self) -> str:
