@@ -87,6 +87,8 @@ def is_one_element(ty: TensorType, before: TensorType, after: TensorType) -> boo
 
 def widens(first: TensorType, second: TensorType) -> bool:
     """Guard: every value of the first dtype is a value of the second one."""
+    if first.dtype.startswith(("int", "uint")) and second.dtype.startswith("float"):  # int64 to float64 rounds
+        return bool(np.iinfo(first.dtype).max <= 2 ** (np.finfo(second.dtype).nmant + 1))
     return np.can_cast(first.dtype, second.dtype, casting="safe")
 
 

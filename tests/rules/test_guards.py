@@ -12,6 +12,8 @@ import eqsat
 from eqsat import relay, rules
 from eqsat.relay import nn
 from eqsat.relay.expr import Call, Expr
+from eqsat.relay.ty import TensorType
+from eqsat.rules.shape import widens
 from eqsat.rules.verify import verify_equal
 from eqsat.rules.verify.apply import right_sides
 from eqsat.rules.verify.instances import Instance
@@ -115,3 +117,8 @@ def test_rules_load_nothing_of_the_verifier() -> None:
     program = "import sys, eqsat.rules; print([name for name in sys.modules if 'verify' in name or 'draw' in name])"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("first", "second", "keeps"), [("int32", "float64", True), ("int64", "float64", False)])
+def test_a_cast_that_rounds_is_no_cast_that_keeps_all_values(first: str, second: str, keeps: bool) -> None:
+    assert widens(TensorType([2], first), TensorType([2], second)) is keeps
