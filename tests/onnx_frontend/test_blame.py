@@ -183,7 +183,7 @@ def test_a_number_is_a_tolerance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_check_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
     found = told(tmp_path, "--check", script(tmp_path, "import time\ntime.sleep(60)"), "--check-seconds", "0.2")
     assert isinstance(found.exception, ArgumentError)
-    assert "took more than 0.2 seconds on a model, and was ended" in str(found.exception)
+    assert "took more than 0.2 seconds on a model and was stopped" in str(found.exception)
 
 
 def test_a_check_that_hangs_on_an_optimized_model_only_is_told(tmp_path: Path) -> None:
