@@ -23,6 +23,10 @@ of what is itself shifted, and ramps of what is scaled.
     absorbing(class)  the class is a product with a constant weight, or such a product with a bias or scaled: a scale
                       behind it goes into the weight, of whatever sign
     bare(class)       the class is none of these
+    multiple(class, x), sum_of(class, x)
+                      the class is a product or sum of x with a constant
+    broad(class), stuck(class)
+                      the class is a constant of more elements than one, or a scalar that is not moderate
     term(class)       the class is a base, a product of one with a constant, or a sum with a constant that is no scalar:
                       as a term of a sum it stays what it is
 """
@@ -99,9 +103,9 @@ class Bases:
         if not self.egraph.has_bases:
             return False
         if not self._seen:
-            self._declare()
             self._stays = self.egraph.predicate(Test("constant", "a scalar that is not moderate", _stays))
             self._is_wide = self.egraph.predicate(Test("type", "more elements than one", _has_more_elements))
+            self._declare()
             self.egraph.flush()
         self._cover()
         self.egraph.engine.saturate("bases")
@@ -157,6 +161,7 @@ class Bases:
         engine.rule("origins", "(unscaled e)", put("(still e)"))
         engine.rule("bases", "(unscaled e)", put("(still e)"))
         engine.relation("shifted", "Expr")
+        self._declare_affine()
         base, stays = "(= l (level e)) (= o (origin e)) (>= o l)", f"{put('(factor e)')} {put('(term e)')}"
         engine.rule("settled", f"{base} (<= l {_LAST})", stays)
         engine.rule("remaining", base, stays)
@@ -164,48 +169,53 @@ class Bases:
         engine.rule("origins", f"(= l (level e)) (> l {_LAST}) (= e (N h))", f"(set (level e) (+ h {_AFTER_ALL}))")
         engine.rule("origins", "(= l (level e))", "(set (origin e) l)")
 
+    def _declare_affine(self) -> None:
+        """Declare what is said of sums and products with constants, whatever the operator and the order of operands."""
+        engine = self.egraph.engine
+        for relation in ("multiple", "sum_of"):
+            engine.relation(relation, "Expr", "Expr")
+            form = f"({relation} e x)"
+            engine.rule("origins", f"{form} (= l (origin x))", "(set (origin e) l)")
+            # x + c is no multiple if x is none, x * c no sum with a constant if x is none
+            other = "unscaled" if relation == "sum_of" else "unshifted"
+            for kept in (other, "weighted", "absorbing"):
+                engine.rule("origins", f"{form} ({kept} x)", put(f"({kept} e)"))
+        for relation in ("broad", "stuck"):
+            engine.relation(relation, "Expr")
+        engine.rule("origins", f"(isc e) (= t (ty e)) ({self._is_wide} t)", put("(broad e)"))
+        engine.rule("origins", f"(= v (val e)) ({self._stays} v)", put("(stuck e)"))
+        engine.rule("settled", "(sum_of e x)", f"{put('(shifted e)')} {put('(factor e)')}")
+        engine.rule("settled", "(multiple e x) (shifted x)", put("(factor e)"))
+        engine.rule("settled", "(multiple e x) (= l (level x)) (= o (origin x)) (>= o l)", put("(term e)"))
+
     def _weighted(self, op: Op, node: str, children: Sequence[str]) -> None:
         """Tell what has a weight that takes in scales."""
         rule, others = self.egraph.engine.rule, "".join(f" (isc {each})" for each in children[1:])
         if op.name in _WEIGHING:
             told = f"{put('(weighted e)')} {put('(absorbing e)')}"
             rule("origins", f"{node} (varies {children[0]}){others}", told)
-        elif op.name in (*AFFINE, "nn.bias_add"):
-            for child in linear(op.name, children) if op.name in AFFINE else children[:1]:
-                constants = "".join(f" (isc {each})" for each in children if each != child)
-                for relation in ("weighted", "absorbing"):
-                    rule("origins", f"{node} ({relation} {child}){constants}", put(f"({relation} e)"))
+        elif op.name == "nn.bias_add":
+            for relation in ("weighted", "absorbing"):
+                rule("origins", f"{node} ({relation} {children[0]}){others}", put(f"({relation} e)"))
         elif op.name in (*_PASSED, *POOLS) or op.has(Trait.MOVES):
             rule("origins", f"{node} (weighted {children[0]}){others}", put("(weighted e)"))
 
     def _affine(self, name: str, node: str, children: Sequence[str]) -> None:
         rule = self.egraph.engine.rule
-        same, other = ("unshifted", "unscaled") if name in _SUMS else ("unscaled", "unshifted")
+        is_sum = name in _SUMS
         for child in linear(name, children):
-            constants = "".join(f" (isc {each})" for each in children if each != child)
-            rule("origins", f"{node}{constants} (= l (origin {child}))", "(set (origin e) l)")
-            wide = "".join(f" (= t (ty {each})) ({self._is_wide} t)" for each in children if each != child)
-            if name in _SUMS:
-                rule("settled", f"{node}{constants}", f"{put('(shifted e)')} {put('(factor e)')}")
-                rule("settled", f"{node}{constants}{wide}", put("(term e)"))
-            else:
-                if wide:
-                    rule("settled", f"{node}{constants}{wide}", put("(factor e)"))
-                stays = "".join(f" (= v (val {each})) ({self._stays} v)" for each in children if each != child)
-                if stays:
-                    rule("origins", f"{node}{stays} (unscaled {child})", put("(still e)"))
-                    rule("settled", f"{node}{stays}", put("(factor e)"))
-                rule("settled", f"{node}{constants} (shifted {child})", put("(factor e)"))
-                rule(
-                    "settled",
-                    f"{node}{constants} (= l (level {child})) (= o (origin {child})) (>= o l)",
-                    put("(term e)"),
-                )
-            # x + c is no multiple if x is none, x * c no sum with a constant if x is none
-            rule("origins", f"{node}{constants} ({other} {child})", put(f"({other} e)"))
+            others = [each for each in children if each != child]
+            constants = "".join(f" (isc {each})" for each in others)
+            rule("origins", f"{node}{constants}", put(f"({'sum_of' if is_sum else 'multiple'} e {child})"))
+            for each in others:
+                rule("settled", f"{node} (broad {each})", put("(term e)" if is_sum else "(factor e)"))
+                if not is_sum:
+                    rule("origins", f"{node} (stuck {each}) (unscaled {child})", put("(still e)"))
+                    rule("settled", f"{node} (stuck {each})", put("(factor e)"))
         if len(children) > 1:
             both = node + "".join(f" (varies {child})" for child in children)
-            stay = "unshifted" if name in _SUMS else "still"
+            same, other = ("unshifted", "unscaled") if is_sum else ("unscaled", "unshifted")
+            stay = "unshifted" if is_sum else "still"
             clean = both + "".join(f" ({stay} {child})" for child in linear(name, children))
             rule("bases", both, _AFTER_OTHERS + put(f"({other} e)"))
             rule("bases", clean, f"(set (level e) {_LAST}) {put(f'({same} e)')}")
