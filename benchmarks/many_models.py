@@ -212,14 +212,20 @@ def mistakes(models: Path, out: Path, rows: list[dict[str, Any]]) -> list[str]:
 
 @contextmanager
 def killing(cluster: Any, between: float, seed: int = 0) -> Iterator[list[int]]:
-    """Kill a worker of a cluster at random every so many seconds; the processes that were killed."""
+    """Kill a worker of a cluster at random every so many seconds; the processes that were killed.
+
+    Workers that are about to start are left alone: Dask's local cluster gives such a one up and has fewer from then on.
+    """
     killed: list[int] = []
     over = threading.Event()
     draws = random.Random(seed)
 
     def kill() -> None:
         while not over.wait(draws.uniform(0.5, 1.5) * between):
-            alive = sorted(nanny.pid for nanny in cluster.workers.values() if nanny.pid)
+            known = {*cluster.scheduler.workers}
+            alive = sorted(
+                nanny.pid for nanny in cluster.workers.values() if nanny.pid and nanny.worker_address in known
+            )
             if alive:
                 killed.append(draws.choice(alive))
                 os.kill(killed[-1], signal.SIGKILL)
