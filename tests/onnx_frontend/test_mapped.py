@@ -49,5 +49,5 @@ def test_what_is_cut_off_is_told_as_ever(tmp_path: Path) -> None:
     whole = FORMS[0].SerializeToString()
     for size in (0, 1, 100, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:size])
-        with pytest.raises(ModelError, match=r"m\.onnx is no ONNX model, or is cut off"):
+        with pytest.raises(ModelError, match=r"m\.onnx is not an ONNX model, or is truncated"):
             load_mapped(path)

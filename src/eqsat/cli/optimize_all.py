@@ -36,7 +36,7 @@ from eqsat.cli.verified import exit_code
 from eqsat.extraction.costs import figures
 
 
-@click.command(name="optimize-all", short_help="Optimize every model of a folder.")
+@click.command(name="optimize-all", short_help="Optimize all models in a folder.")
 @click.argument("folder", metavar="DIR", type=PATH)
 @click.argument("out", metavar="OUT_DIR", type=PATH)
 @shared_options
