@@ -29,26 +29,28 @@ from eqsat.extraction.costs import figure
 
 @click.command(short_help="Measure the time of kernels in a runtime.")
 @click.argument("models", metavar="[MODEL]...", nargs=-1, type=PATH)
-@click.option("--out", "-o", type=PATH, metavar="FILE.json", help="Also write what is known to a file, for --cost.")
+@click.option("--out", "-o", type=PATH, metavar="FILE.json", help="Also write all measurements to a file, for --cost.")
 @click.option(
     "--runtime",
     type=click.Choice([*LEVELS]),
     default="onnxruntime",
     show_default=True,
-    help="The runtime to measure in.",
+    help="Runtime in which kernels are measured.",
 )
 @click.option(
     "--level",
     type=click.Choice(ALL_LEVELS),
     default="all",
     show_default=True,
-    help="What the runtime's own optimizer does with kernels: off, of onnxruntime, for the runtime none.",
+    help="Optimization level of the runtime itself. off: for models that are optimized with --runtime none.",
 )
 @threads_option
 @dim_option
-@click.option("--contrib", is_flag=True, help="Also kernels of onnxruntime's own operators, as --contrib writes them.")
-@click.option("--show", is_flag=True, help="Print every kernel that is known.")
-@click.option("--prune", is_flag=True, help="Forget what was measured on other machines and with other versions.")
+@click.option(
+    "--contrib", is_flag=True, help="Also measure kernels of onnxruntime's own operators (domain com.microsoft)."
+)
+@click.option("--show", is_flag=True, help="Print the time of every measured kernel.")
+@click.option("--prune", is_flag=True, help="Delete measurements from other machines and other versions.")
 @progress_option
 @json_option
 def calibrate(
@@ -64,11 +66,12 @@ def calibrate(
     progress: bool | None,
     as_json: bool,
 ) -> None:
-    """Measure each kernel that the MODELs may be written with, or without them a list of usual ones, and remember it.
+    """Measure the kernels of the MODELs, and store their times for later use.
 
-    What was measured before is not measured again. Kernels are those of all forms that the default rules find. They
-    run in turn, many times, each in a small model of its own. `eqsat optimize --cost measured` does the same for one
-    model, in the runtime of `--runtime` at level all, and without one in onnxruntime at level off.
+    The kernels are those of every form of a MODEL that the default rules find. Without a MODEL, a list of common
+    kernels is measured. Each kernel runs many times in a small model of its own, in turn with the others. Kernels that
+    were measured before are not measured again. `eqsat optimize --cost measured` does the same for one model: in the
+    runtime that --runtime names, at level all, or without --runtime in onnxruntime, at level off.
     """
     from eqsat import calibration, onnx
 

@@ -1,4 +1,4 @@
-"""`eqsat optimize-all`: optimize every model of a folder."""
+"""`eqsat optimize-all`: optimize all models in a folder."""
 
 from __future__ import annotations
 
@@ -42,21 +42,29 @@ from eqsat.extraction.costs import figures
 @shared_options
 @verify_options
 @click.option(
-    "--workers", type=click.IntRange(min=1), default=default_workers, show_default="cores", help="Processes here."
+    "--workers",
+    type=click.IntRange(min=1),
+    default=default_workers,
+    show_default="cores",
+    help="Number of processes on this machine.",
 )
-@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler whose workers see the same files.")
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Address of a Dask scheduler whose workers can read and write the same files.",
+)
 @click.option(
     "--model-seconds",
     type=click.FloatRange(min=0, min_open=True),
     show_default="no limit",
-    help="Time after which a model has failed, whatever is being done with it; the others go on.",
+    help="Time limit of each model, in seconds. A model that takes longer fails; the others continue.",
 )
 @click.option(
     "--model-memory",
     type=click.IntRange(min=1),
     metavar="MB",
     show_default="no limit",
-    help="Memory of the process of a model beyond which it has failed (Linux); the others go on.",
+    help="Memory limit of each model, in megabytes (Linux only). A model that needs more fails; the others continue.",
 )
 @page_option
 @json_option
@@ -75,11 +83,11 @@ def optimize_all(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """Optimize every .onnx file in DIR and below into OUT_DIR.
+    """Optimize every .onnx file in DIR and its subfolders, and write the results to OUT_DIR.
 
-    A model whose result is newer and was made with the same options is skipped, so that a run that was cut
-    short is taken up by the same command. The exit code is 1 when some models failed, and 3 when a
-    comparison that was asked for proves nothing of some.
+    A model is skipped if its result is newer than the model and was made with the same options. To continue a run that
+    was interrupted, run the same command again. The exit code is 1 if some models failed, and 3 if a requested
+    comparison proves nothing for some of them.
     """
     jobs = find_jobs(folder, out, ".onnx")
     options: dict[str, Any] = {"settings": asdict(settings), "verification": asdict(verification)}
