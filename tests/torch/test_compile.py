@@ -268,7 +268,7 @@ def test_a_kernel_takes_the_place_of_what_is_written_out_in_models(seen: list[Co
 
 
 def test_bad_rules_are_refused_or_told() -> None:
-    with pytest.raises(RuleError, match=r"rule 'two': <lambda> gives something else than one tensor"):
+    with pytest.raises(RuleError, match=r"rule 'two': <lambda> does not return exactly one tensor"):
         eqsat.torch.rule("two", lambda x: (x, x), lambda x: x, [torch.randn(2)])
     with pytest.raises(RuleError, match=r"rule 'broken': <lambda> cannot be traced"):
         eqsat.torch.rule("broken", lambda x: x.no_such_thing(), lambda x: x, [torch.randn(2)])

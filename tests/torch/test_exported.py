@@ -199,7 +199,7 @@ def test_explanations_name_lines() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"give what torch\.export\.export gives, not Gated"):
+    with pytest.raises(ModelError, match=r"pass the result of torch\.export\.export, not Gated"):
         eqsat.torch.optimize(Gated())
 
     def fails(ty: Any) -> Any:
