@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eqsat import relay
-from eqsat.egraph.exact_constants import OPERATIONS
+from eqsat.egraph.exact_constants import OPERATIONS, PRIMES
 from eqsat.egraph.symbols import SAMPLED
 from eqsat.egraph.vocabulary import Vocabulary
 
@@ -47,8 +47,8 @@ def test_a_large_constant_that_stands_alone_is_not_digested() -> None:
 
 @pytest.mark.parametrize("shape", [(), (1,), (2,), (7,), (4, 5), (33, 3), (0,)])
 def test_quotients_of_residues_times_the_divisors_are_the_dividends(shape: tuple[int, ...]) -> None:
-    prime, rng = 2147483647, np.random.default_rng(0)
+    primes, rng = PRIMES.reshape(-1, *[1] * len(shape)), np.random.default_rng(0)
     divide = OPERATIONS["divide"][0]
-    dividends, divisors = (rng.integers(1, prime, size=shape) for _ in range(2))
-    assert np.array_equal(divide(prime, dividends, divisors) * divisors % prime, dividends)
-    assert not np.any(divide(prime, dividends, np.zeros_like(divisors)))
+    dividends, divisors = (rng.integers(1, PRIMES.min(), size=(len(PRIMES), *shape)) for _ in range(2))
+    assert np.array_equal(divide(dividends, divisors) % primes * divisors % primes, dividends)
+    assert not np.any(divide(dividends, np.zeros_like(divisors)))

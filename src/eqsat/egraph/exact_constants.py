@@ -22,33 +22,36 @@ from eqsat.relay.expr import Constant, Op
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.traits import Trait
 
-_PRIMES = (2147483647, 2147483629, 2147483587)
+PRIMES = np.asarray([2147483647, 2147483629, 2147483587])
 """The largest three below 2**31: a product of two residues fits into 64 bits."""
 _MANTISSA = 53
 _LEAST, _MOST = -1074 - 2 * _MANTISSA, 1025
 """Bounds of the exponents of two by which whole numbers of 53 bits are floats."""
 
 
-def _powers_of_two(prime: int) -> Array[np.int64]:
-    return np.asarray([pow(2, exponent, prime) for exponent in range(_LEAST, _MOST)], dtype=np.int64)
-
-
-_POWERS = [_powers_of_two(prime) for prime in _PRIMES]
+_POWERS = np.asarray(
+    [[pow(2, exponent, prime) for exponent in range(_LEAST, _MOST)] for prime in PRIMES.tolist()], dtype=np.int64
+)
+"""The powers of two from the least on, in a row for each prime."""
 
 
 class _Exact(NamedTuple):
     """A constant as a rational number for each element.
 
     Attributes:
-        residues: The residues of the elements, an array of the constant's shape for each prime.
+        residues: The residues of the elements; the first axis is that of the primes, the others are the constant's.
         nearest: The elements in double precision.
     """
 
-    residues: tuple[Array[np.int64], ...]
+    residues: Array[np.int64]
     nearest: Array[np.float64]
 
     def equals(self, other: _Exact) -> bool:
-        return all(map(np.array_equal, self.residues, other.residues))
+        return np.array_equal(self.residues, other.residues)
+
+    def broadcastable(self, rank: int) -> Array[np.int64]:
+        """The residues of a constant that broadcasts against arrays of that rank."""
+        return self.residues.reshape(len(PRIMES), *[1] * (rank - self.nearest.ndim), *self.nearest.shape)
 
 
 def _exactly(array: Array[Any]) -> _Exact:
@@ -56,8 +59,13 @@ def _exactly(array: Array[Any]) -> _Exact:
     nearest = np.asarray(array, dtype=np.float64)
     mantissa, exponent = np.frexp(nearest)
     whole = np.ldexp(mantissa, _MANTISSA).astype(np.int64)
-    place = exponent - (_MANTISSA + _LEAST)
-    return _Exact(tuple(whole % p * power[place] % p for p, power in zip(_PRIMES, _POWERS, strict=True)), nearest)
+    powers, primes = _POWERS[:, exponent - (_MANTISSA + _LEAST)], _primes(nearest.ndim)
+    return _Exact(whole % primes * powers % primes, nearest)
+
+
+def _primes(rank: int) -> Array[np.int64]:
+    """The primes, as they broadcast against residues of arrays of that rank."""
+    return PRIMES.reshape(-1, *[1] * rank)
 
 
 def _without_vanishing(product: _Exact, dtype: np.dtype[Any]) -> _Exact:
@@ -67,33 +75,40 @@ def _without_vanishing(product: _Exact, dtype: np.dtype[Any]) -> _Exact:
     return product._replace(nearest=np.where(vanishes, np.copysign(least, product.nearest), product.nearest))
 
 
-def _inverse(residues: Array[np.int64], prime: int) -> Array[np.int64]:
+def _inverse(residues: Array[np.int64]) -> Array[np.int64]:
     """The inverses of residues; those of 0 are 0.
 
     Only the product of all is inverted: the inverse of one of two factors is that of their product times the other one.
     """
+    if not residues.size:
+        return residues
     vanish = residues == 0
-    factors = [np.where(vanish, 1, residues).ravel()]
-    while factors[-1].size > 1:
-        even = factors[-1] = np.append(factors[-1], np.ones(factors[-1].size % 2, dtype=np.int64))
-        factors.append(even[::2] * even[1::2] % prime)
-    found = np.asarray([pow(int(last), -1, prime) for last in factors.pop()], dtype=np.int64)
+    primes = _primes(1)
+    factors = [np.where(vanish, 1, residues).reshape(len(primes), -1)]
+    while factors[-1].shape[1] > 1:
+        level = factors[-1]
+        if level.shape[1] % 2:
+            level = factors[-1] = np.concatenate([level, np.ones_like(primes)], axis=1)
+        factors.append(level[:, ::2] * level[:, 1::2] % primes)
+    last = zip(factors.pop().ravel().tolist(), PRIMES.tolist(), strict=True)
+    found = np.asarray([pow(each, -1, prime) for each, prime in last], dtype=np.int64)[:, None]
     for level in reversed(factors):
-        pairs = level.reshape(-1, 2)[:, ::-1] * found[: level.size // 2, None] % prime
-        found = pairs.ravel()
-    return np.where(vanish, 0, found[: residues.size].reshape(residues.shape))
+        half = level.shape[1] // 2
+        pairs = level.reshape(len(primes), half, 2)[..., ::-1] * found[:, :half, None] % primes[..., None]
+        found = pairs.reshape(level.shape)
+    return np.where(vanish, 0, found[:, : vanish[0].size].reshape(vanish.shape))
 
 
 Modular = Callable[..., Array[np.int64]]
 
 OPERATIONS: dict[str, tuple[Modular, Callable[..., Any]]] = {
-    "add": (lambda p, a, b: (a + b) % p, np.add),
-    "subtract": (lambda p, a, b: (a - b) % p, np.subtract),
-    "multiply": (lambda p, a, b: a * b % p, np.multiply),
-    "divide": (lambda p, a, b: a * _inverse(b, p) % p, np.divide),
-    "negative": (lambda p, a: -a % p, np.negative),
+    "add": (lambda a, b: a + b, np.add),
+    "subtract": (lambda a, b: a - b, np.subtract),
+    "multiply": (lambda a, b: a * b, np.multiply),
+    "divide": (lambda a, b: a * _inverse(b), np.divide),
+    "negative": (lambda a: -a, np.negative),
 }
-"""Name of an operator -> how it computes residues, and floats."""
+"""Name of an operator -> how it computes residues, up to multiples of the primes, and floats."""
 
 
 class ExactConstants:
@@ -130,20 +145,20 @@ class ExactConstants:
         dtype = self._array(ids[0]).dtype
         exact = [self._exact(index) for index in ids]
         known = [each for each in exact if each is not None]
-        if len(known) < len(exact) or (name == "divide" and not all(map(np.all, known[1].residues))):
+        if len(known) < len(exact) or (name == "divide" and not np.all(known[1].residues)):
             return None
         modular, operation = OPERATIONS[name]
         with np.errstate(all="ignore"):
             nearest = np.asarray(operation(*[each.nearest for each in known]))
-        residues = [modular(prime, *[e.residues[i] for e in known]) for i, prime in enumerate(_PRIMES)]
-        exactly = _Exact(tuple(map(np.asarray, residues)), nearest)
+        residues = modular(*[each.broadcastable(nearest.ndim) for each in known]) % _primes(nearest.ndim)
+        exactly = _Exact(residues, nearest)
         return self._intern(_without_vanishing(exactly, dtype) if name in ("multiply", "divide") else exactly, dtype)
 
     def _moved(self, op: Op, attrs: Attrs | None, index: int) -> int | None:
         """The elements of a constant elsewhere."""
         of = self._known[index]
         place = np.asarray(evaluate_op(op, attrs, [np.arange(of.nearest.size).reshape(of.nearest.shape)]))
-        residues = tuple(each.reshape(-1)[place] for each in of.residues)
+        residues = of.residues.reshape(len(PRIMES), -1)[:, place]
         return self._intern(_Exact(residues, of.nearest.reshape(-1)[place]), self._array(index).dtype)
 
     def _intern(self, exact: _Exact, dtype: np.dtype[Any]) -> int | None:
@@ -154,7 +169,7 @@ class ExactConstants:
         constant = Constant(rounded)
         if _exactly(rounded).equals(exact):
             return self.vocabulary.constant(constant)
-        key = ("exact", str(dtype), rounded.shape, *[each.tobytes() for each in exact.residues])
+        key = ("exact", str(dtype), rounded.shape, exact.residues.tobytes())
         index = self.vocabulary.atom("constant", key, constant)
         self._known.setdefault(index, exact)
         self._rounded.add(index)
