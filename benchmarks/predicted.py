@@ -18,13 +18,12 @@ from statistics import fmean
 import click
 
 from eqsat import onnx
-from eqsat.calibration import AsItRuns, Calibrated, Machine, Profile, Setup
+from eqsat.calibration import Calibrated, Machine, Profile, Setup, predicted
 from eqsat.calibration.candidates import sizes_of
 from eqsat.calibration.race import Run, race
 from eqsat.cost import CostFunction, Roofline
 from eqsat.cost.runtimes import ALL_LEVELS, RUNTIMES
 from eqsat.errors import EqsatError
-from eqsat.extraction.costs import as_tuple
 from eqsat.onnx.feeds import runnable_feed
 
 
@@ -62,9 +61,10 @@ def _rows(path: Path, profile: Profile) -> list[tuple[float, float, float]]:
     forms = [onnx.run(given, rules=[]).after, onnx.run(given, runtime=runtime).after]
 
     def cost(model: onnx.Given, by: CostFunction) -> float:
-        return as_tuple(onnx.run(model, rules=[], cost_model=AsItRuns(by), runtime=runtime).input_cost)[0]
+        return predicted(model, by, runtime, sizes)
 
-    by = Calibrated(profile, sizes=sizes_of(given, feed))
+    sizes = sizes_of(given, feed)
+    by = Calibrated(profile, sizes=sizes)
     for model in forms:
         cost(model, by)
     start, known = time.perf_counter(), len(profile.entries)
@@ -73,11 +73,11 @@ def _rows(path: Path, profile: Profile) -> list[tuple[float, float, float]]:
     found = []
     for model, run in zip(forms, race(forms, feed, profile.setup, 2.0, profile.reference).runs, strict=True):
         if isinstance(run, Run):
-            predicted, roofline = cost(model, by), cost(model, Roofline("cpu"))
-            found.append((predicted, run.seconds, roofline))
+            said, roofline = cost(model, by), cost(model, Roofline("cpu"))
+            found.append((said, run.seconds, roofline))
             click.echo(
-                f"{path.stem[:32]:32} {len(model.graph):5} {kernels:7} {spent:7.1f} {predicted * 1e3:9.3f} "
-                f"{run.seconds * 1e3:9.3f}  {predicted / run.seconds:5.2f} {roofline / run.seconds:8.2f}"
+                f"{path.stem[:32]:32} {len(model.graph):5} {kernels:7} {spent:7.1f} {said * 1e3:9.3f} "
+                f"{run.seconds * 1e3:9.3f}  {said / run.seconds:5.2f} {roofline / run.seconds:8.2f}"
             )
     return found
 

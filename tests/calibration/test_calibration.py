@@ -134,6 +134,16 @@ def test_large_weights_are_in_few_copies_but_never_shared(monkeypatch: pytest.Mo
         assert len(model.graph.initializer) == copies
 
 
+def test_results_of_copies_stay_in_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "_RESULT_BYTES", 500)
+    rows = measuring.model_of_copies(kernel(relay.nn.softmax(X)))
+    assert rows[1] == 500 // (4 * 8 * 4)
+    model, copies = measuring.model_of_copies(kernel(relay.tanh(X)))  # each overwrites the one before
+    assert copies == 32
+    nodes = model.graph.node[:copies]
+    assert [node.input[0] for node in nodes] == ["x0", *[node.output[0] for node in nodes[:-1]]]
+
+
 def test_squares_stand_for_powers_of_constants() -> None:
     model = kernel_model(kernel(relay.power(X, relay.const(1.0))))
     assert onnx.numpy_helper.to_array(model.graph.initializer[0]) == 2
@@ -314,6 +324,9 @@ def test_weights_of_copies_differ() -> None:
     weights = [onnx.numpy_helper.to_array(each) for each in model.graph.initializer]
     assert len({each.tobytes() for each in weights}) == 3  # equal ones would be kept once
     assert all(0.1 <= each.min() <= each.max() <= 1.0 for each in weights)
+    quantized = relay.const(np.ones((8, 64), "uint8"))
+    model = kernel_model(kernel(relay.nn.matmul(relay.var("x", shape=(4, 8), dtype="uint8"), quantized)), 3)
+    assert len({onnx.numpy_helper.to_array(each).tobytes() for each in model.graph.initializer}) == 3
     few = kernel_model(kernel(relay.multiply(X, ones(8))), 3)
     assert all((onnx.numpy_helper.to_array(each) == 1).all() for each in few.graph.initializer)
 
@@ -425,6 +438,23 @@ def test_calibrate_measures_what_models_may_be_written_with(network: Path, tmp_p
     broken = tmp_path / "cache" / "x.json"
     broken.write_text("{")
     assert json.loads(command("calibrate", "--prune", "--json").stdout)["removed"] == [str(broken)]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--threads", 1], "--threads has no effect: nothing is measured"),
+        (["--level", "off", "--cost", "roofline"], "--level has no effect: nothing is measured"),
+        (["--threads", 1, "--cost", "profile.json"], "--threads has no effect: the file says how it was measured"),
+        (["--foreign", "--cost", "measured"], "--foreign has no effect: it needs the file"),
+        (["--foreign", "--measure"], "--foreign has no effect: it needs the file"),
+    ],
+)
+def test_options_about_measurements_need_some(network: Path, options: list[object], told: str) -> None:
+    result = command("optimize", network, network.parent / "out.onnx", *options)
+    assert isinstance(result.exception, ArgumentError)
+    assert told in str(result.exception)
+    assert not (network.parent / "out.onnx").exists()
 
 
 def test_without_models_usual_kernels_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from eqsat.calibration.candidates import Candidate, Fastest, fastest
 from eqsat.calibration.kernels import Kernel, kernel_of
 from eqsat.calibration.measuring import Setup, Timing, measure
 from eqsat.calibration.model import AsItRuns, Calibrated
+from eqsat.calibration.prediction import predicted
 from eqsat.calibration.profile import Entry, Machine, Profile, calibrate, prune, remember
 from eqsat.calibration.usual import usual_kernels
 from eqsat.cost.runtimes import LEVELS
@@ -26,6 +27,7 @@ __all__ = [
     "fastest",
     "kernel_of",
     "measure",
+    "predicted",
     "prune",
     "remember",
     "usual_kernels",

@@ -18,13 +18,13 @@ import numpy as np
 
 from eqsat.calibration.measuring import Setup
 from eqsat.calibration.model import Calibrated, Known
+from eqsat.calibration.prediction import predicted
 from eqsat.calibration.race import LIMIT, Race, Run, race
 from eqsat.collector import paused_gc
 from eqsat.cost import CostFunction, CostModel, CostNode, OpCount, Roofline
 from eqsat.cost.runtimes import NO_RUNTIME
 from eqsat.egraph.runner import OnIteration
 from eqsat.errors import EqsatError
-from eqsat.extraction.costs import as_tuple
 from eqsat.onnx.feeds import runnable_feed, types_told
 from eqsat.onnx.files import Given, load
 from eqsat.onnx.graphs import node_count
@@ -245,9 +245,8 @@ class _Search:
     def form(self, name: str, done: Optimization, without: frozenset[str] = frozenset()) -> _Form:
         """Return a candidate with the seconds that it takes by its kernels."""
         asked = _Asked(self.priced)
-        options = Options(rules=[], cost_model=asked, runtime=self.runtime)
-        cost = run(done.after, options=options).input_cost
-        return _Form(name, done, asked.kernels, as_tuple(cost)[0], without)
+        seconds = predicted(done.after, asked, self.runtime, self.priced.sizes)
+        return _Form(name, done, asked.kernels, seconds, without)
 
     def by_models(self, options: Options) -> Iterator[_Form]:
         """Yield what cost models choose that differs: first the one that is asked for."""
@@ -310,8 +309,6 @@ class _Search:
 
 class _Asked(CostModel):
     """Remembers what each kernel takes that it is asked for."""
-
-    as_it_runs = True
 
     def __init__(self, priced: Calibrated):
         self.priced = priced

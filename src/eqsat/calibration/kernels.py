@@ -43,6 +43,9 @@ DOMAINS = {"": OPSET, "com.microsoft": 1, "ai.onnx.ml": 3}
 _MANY = 256
 """Elements from which on constants are weights: others may be scales, limits or exponents."""
 
+_BYTE_SCALE = 100.0
+"""Largest integer of one byte: these are quantized weights, and wider ones may be indices."""
+
 MOST_BYTES = 1 << 29
 """Bytes of all tensors of a kernel up to which it is measured."""
 
@@ -150,8 +153,9 @@ def constant_bytes(kernel: Kernel) -> float:
 def kernel_model(kernel: Kernel, copies: int = 1) -> onnx.ModelProto:
     """Return an ONNX model that computes a kernel several times.
 
-    All copies take the same inputs, and each has weights of its own, as the nodes of a model have. What they compute is
-    no output, which would be copied: the output is an input.
+    All copies take the same inputs, and each has weights of its own, as the nodes of a model have. Only an elementwise
+    kernel takes what the copy before it computed, which the runtime overwrites, as it does in most networks. What the
+    copies compute is no output, which would be copied: the output is an input.
 
     Raises:
         ModelError: It cannot be written.
@@ -166,8 +170,13 @@ def kernel_model(kernel: Kernel, copies: int = 1) -> onnx.ModelProto:
     made = {name for node in graph.node for name in node.output if name}
     nodes, initializers = list(graph.node), list(graph.initializer)
     weights = {value.name for value in initializers}
+    same = [value.name for value in graph.input if value.type == graph.output[0].type]
+    overwritten = same[0] if same and is_overwriting(kernel) else None
+    before = result = graph.output[0].name
     for copy in range(1, copies):
         new = {name: f"{name}/{copy}" for name in (*made, *weights)}
+        if overwritten is not None:
+            new[overwritten], before = before, new[result]
         for value in initializers:
             graph.initializer.append(weights_of_copy(value, new[value.name], copy))
         add_nodes(graph, nodes, new)
@@ -175,6 +184,16 @@ def kernel_model(kernel: Kernel, copies: int = 1) -> onnx.ModelProto:
         value.CopyFrom(weights_of_copy(value, value.name, 0))
     del graph.output[:]
     return with_output(single)
+
+
+def is_overwriting(kernel: Kernel) -> bool:
+    """Tell whether a kernel's result can take the place of one of its inputs."""
+    nodes = post_order(kernel.graph)
+    calls = [node for node in nodes if isinstance(node, Call)]
+    given = [node.type_annotation for node in nodes if isinstance(node, Var)]
+    return kernel.seen.type in given and all(
+        isinstance(node.op, Op) and node.op.has(Trait.ELEMENTWISE) for node in calls
+    )
 
 
 def add_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto], new: Mapping[str, str]) -> None:
@@ -188,7 +207,7 @@ def add_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto], new: Mapp
 
 
 def weights_of_copy(tensor: onnx.TensorProto, name: str, copy: int) -> onnx.TensorProto:
-    """Return a tensor for a copy of a kernel, called ``name``; many floats are others than those of other copies.
+    """Return a tensor for a copy of a kernel, called ``name``; its many floats or bytes are not those of other copies.
 
     Equal weights would be at hand after the first copy: somebody, the system or the runtime, keeps them once.
     """
@@ -197,8 +216,9 @@ def weights_of_copy(tensor: onnx.TensorProto, name: str, copy: int) -> onnx.Tens
     found.name = name
     dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
     count = math.prod(tensor.dims)
-    if count >= _MANY and dtype.kind == "f":
-        found.raw_data = np.roll(_floats(count).astype(dtype), copy).tobytes()
+    if count >= _MANY and (dtype.kind == "f" or (dtype.kind in "iu" and dtype.itemsize == 1)):
+        scale = 1.0 if dtype.kind == "f" else _BYTE_SCALE
+        found.raw_data = np.roll((scale * _floats(count)).astype(dtype), copy).tobytes()
     return found
 
 

@@ -29,6 +29,7 @@ from eqsat.calibration.kernels import (
     IR_VERSION,
     Kernel,
     constant_bytes,
+    is_overwriting,
     kernel_model,
     weight_bytes,
     with_output,
@@ -68,6 +69,12 @@ _COPY_BYTES = 1 << 26
 """Most bytes of the weights of all copies, unless there is but one: more than caches hold.
 
 Copies that shared their weights would find them at hand, as nodes of a large network do not.
+"""
+
+_RESULT_BYTES = 1 << 22
+"""Most bytes of the results of all copies, unless they overwrite each other: they have buffers of their own.
+
+In a network a result takes a buffer that was used a few kernels before, and is still in a cache.
 """
 
 _GATHERED_BYTES = 1 << 18
@@ -240,6 +247,8 @@ def model_of_copies(kernel: Kernel, runtime: str = Setup.runtime) -> tuple[onnx.
     most = min(_COPIES, _COPY_BYTES // max(constant_bytes(kernel), 1.0))
     if runtime in NEEDED_ONLY:
         most = min(most, _GATHERED_BYTES // max(moved_bytes(kernel.seen) - constant_bytes(kernel), 1.0))
+    elif not is_overwriting(kernel):
+        most = min(most, _RESULT_BYTES // max(byte_count(kernel.seen.type), 1.0))
     copies = int(max(1, min(math.ceil(_WORTH / _least_seconds(kernel.seen)), most)))
     return gathered([written_model(kernel)] * copies) if runtime in NEEDED_ONLY else kernel_model(
         kernel, copies

@@ -39,7 +39,6 @@ class Known:
         return ", ".join(said)
 
 
-@dataclass(frozen=True)
 class AsItRuns(CostModel):
     """What a whole model takes by a cost model, with all kernels that the runtime makes of it.
 
@@ -47,11 +46,16 @@ class AsItRuns(CostModel):
         priced: Prices of kernels.
     """
 
-    priced: CostFunction
     as_it_runs = True
+
+    def __init__(self, priced: CostFunction):
+        self.priced = priced
 
     def __call__(self, node: CostNode) -> float:
         return self.priced(node)
+
+    def settle(self) -> bool:
+        return isinstance(self.priced, CostModel) and self.priced.settle()
 
 
 class Calibrated(CostModel):

@@ -21,7 +21,7 @@ from eqsat.cost.models import flops, moved_bytes
 from eqsat.errors import ArgumentError, FileError, ModelError, ProfileError
 from eqsat.files import cache_folder, replacing
 
-FORMAT = 5
+FORMAT = 6
 """Changes when profiles of before cannot be read, or would not be measured like that any more."""
 
 NOISE = 0.25

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from eqsat.cli.named import Named, load
 from eqsat.cli.terminal import read_standard_input
@@ -56,11 +57,32 @@ def _gathered(name: str, record: Any, *options: Callable[[Any], Any]) -> Callabl
         @wraps(command)
         def call(*args: Any, **given: Any) -> Any:
             gathered = record(**{field.name: given.pop(field.name) for field in fields(record)})
+            if isinstance(gathered, Settings):
+                _check_effect(click.get_current_context(), gathered)
             return command(*args, **{name: gathered}, **given)
 
         return reduce(lambda decorated, option: option(decorated), reversed(options), cast(Command, call))
 
     return decorate
+
+
+def _check_effect(context: click.Context, settings: Settings) -> None:
+    """Check that options about measurements are given with some.
+
+    Raises:
+        ArgumentError: One of them has no effect.
+    """
+    given = {name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+    is_file = settings.cost.endswith(PROFILE)
+    if settings.foreign and not is_file:
+        raise ArgumentError("--foreign has no effect: it needs the file of measurements that --cost FILE.json names")
+    if settings.cost == MEASURED or context.params.get("measure"):
+        return
+    for name in ("level", "threads"):
+        if name in given:
+            told = "the file says how it was measured" if is_file else "nothing is measured"
+            asked = "--cost measured or --measure" if "measure" in context.params else "--cost measured"
+            raise ArgumentError(f"--{name} has no effect: {told}; add {asked}, or leave it out")
 
 
 def _limits(context: click.Context, parameter: click.Parameter, value: float) -> float:
