@@ -25,7 +25,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -210,25 +210,58 @@ def mistakes(models: Path, out: Path, rows: list[dict[str, Any]]) -> list[str]:
     return wrong
 
 
-@contextmanager
-def killing(cluster: Any, between: float, seed: int = 0) -> Iterator[list[int]]:
-    """Kill a worker of a cluster at random every so many seconds; the processes that were killed.
+class Cluster:
+    """A Dask scheduler here, and workers that are processes of their own.
 
-    Workers that are about to start are left alone: Dask's local cluster gives such a one up and has fewer from then on.
+    Workers are started here and not by Dask's local cluster, which replaces no worker that ends while it starts.
+
+    Args:
+        workers: How many there are.
+        folder: Where they keep their files.
     """
+
+    def __init__(self, workers: int, folder: str):
+        import dask
+        import distributed
+
+        dask.config.set({"temporary-directory": folder})
+        self._scheduler = distributed.LocalCluster(
+            n_workers=0, host="127.0.0.1", dashboard_address=None, silence_logs=logging.CRITICAL
+        )
+        self.address: str = self._scheduler.scheduler_address
+        self._folder = folder
+        self._workers = [self._started() for _ in range(workers)]
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        program = [sys.executable, "-m", "distributed.cli.dask_worker", self.address]
+        options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", self._folder]
+        return subprocess.Popen([*program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def kill(self, number: int) -> None:
+        """Kill a worker, and start another one."""
+        self._workers[number].kill()
+        self._workers[number].wait()
+        self._workers[number] = self._started()
+
+    def close(self) -> None:
+        """End all."""
+        for worker in self._workers:
+            worker.kill()
+            worker.wait()
+        self._scheduler.close()
+
+
+@contextmanager
+def killing(cluster: Cluster, workers: int, between: float, seed: int = 0) -> Iterator[list[int]]:
+    """Kill a worker at random every so many seconds; the numbers of those that were killed."""
     killed: list[int] = []
     over = threading.Event()
     draws = random.Random(seed)
 
     def kill() -> None:
         while not over.wait(draws.uniform(0.5, 1.5) * between):
-            known = {*cluster.scheduler.workers}
-            alive = sorted(
-                nanny.pid for nanny in cluster.workers.values() if nanny.pid and nanny.worker_address in known
-            )
-            if alive:
-                killed.append(draws.choice(alive))
-                os.kill(killed[-1], signal.SIGKILL)
+            killed.append(draws.randrange(workers))
+            cluster.kill(killed[-1])
 
     thread = threading.Thread(target=kill)
     thread.start()
@@ -237,26 +270,6 @@ def killing(cluster: Any, between: float, seed: int = 0) -> Iterator[list[int]]:
     finally:
         over.set()
         thread.join()
-
-
-@contextmanager
-def cluster_of(workers: int) -> Iterator[Any]:
-    """A Dask cluster of so many processes here, in a folder of its own."""
-    import dask
-    import distributed
-
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes", "temporary-directory": folder}),
-        distributed.LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-    ):
-        yield cluster
 
 
 def _run_and_tell(models: Path, out: Path, options: tuple[Any, ...]) -> list[dict[str, Any]]:
@@ -273,8 +286,12 @@ def survive(models: Path, out: Path, workers: int, between: float) -> list[str]:
     """
     count = len([*models.rglob("*.onnx")])
     start = time.perf_counter()
-    with cluster_of(workers) as cluster, killing(cluster, between) as killed:
-        options = ("--scheduler", cluster.scheduler_address)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(Cluster(workers, folder)) as cluster,
+        killing(cluster, workers, between) as killed,
+    ):
+        options = ("--scheduler", cluster.address)
         run(models, out, *options, interrupt_at=count // 3)
         time.sleep(1)  # what workers had begun is done
         first = done(out)
