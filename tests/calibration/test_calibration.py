@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import shutil
 import sys
@@ -31,6 +32,7 @@ from eqsat.calibration import (
     profile,
     prune,
 )
+from eqsat.calibration import model as calibrated
 from eqsat.calibration.engines import in_onnxruntime, worker
 from eqsat.calibration.fitted import Fitted, Sample
 from eqsat.calibration.kernels import Kernel, kernel_model
@@ -515,6 +517,36 @@ def test_what_measuring_takes_is_told(network: Path) -> None:
     assert all(seconds > 0 for seconds in json.loads(told.stdout)["spent"].values())
     again = json.loads(command("calibrate", "--threads", 1, "--level", "off", "--show", "--json").stdout)
     assert not any(again["spent"].values())
+
+
+def test_kernels_for_which_there_is_no_time_are_estimated(network: Path) -> None:
+    how = ("--dim", "n=4", "--threads", 1, "--level", "off", "--json")
+    none = json.loads(command("calibrate", network, *how, "--seconds", 0).stdout)
+    assert none["new"] == none["kernels"] == 0 < none["left"]
+    told = command("calibrate", network, *how[:-1], "--seconds", 0).stdout
+    assert f"no time for {none['left']} more kernels of these models, which are estimated by others" in told
+    some = json.loads(command("calibrate", network, *how, "--seconds", 100).stdout)
+    assert (some["new"], some["left"]) == (none["left"], 0)
+
+
+def test_no_group_of_kernels_is_begun_after_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "_GROUP", 1)
+    monkeypatch.setattr(measuring, "time_models", lambda models, *_: ([[1e-4]] * len(models), 1e-4))
+    both = [kernel(relay.tanh(X)), kernel(relay.nn.relu(X))]
+    for seconds, count in ((0.5, 0), (1.5, 1), (2.5, 2)):
+        clock = itertools.count()  # a second passes before each group
+        monkeypatch.setattr(measuring.time, "perf_counter", lambda clock=clock: next(clock))
+        assert len(measure(both, SETUP, seconds=seconds)[0]) == count
+
+
+def test_where_time_is_short_the_dearest_kernels_are_measured_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(calibrated, "calibrate", lambda profile, new, seconds: begun.extend(each.key for each in new))
+    model = Calibrated(profile_of(), seconds=10.0)
+    for size in (4, 400, 40):
+        model(seen(relay.tanh(relay.var("x", shape=(size, 8)))))
+    model.measure_estimated()
+    assert begun == [f"tanh(x1 float32[{size}, 8]){{}}" for size in (400, 40, 4)]
 
 
 def test_long_kernels_whose_runs_agree_run_no_more() -> None:

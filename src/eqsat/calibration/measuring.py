@@ -181,6 +181,7 @@ def measure(
     reference: float | None = None,
     on_group: Callable[[int], None] | None = None,
     spent: Spent | None = None,
+    seconds: float | None = None,
 ) -> tuple[dict[str, Timing | str], float | None]:
     """Time kernels.
 
@@ -190,6 +191,7 @@ def measure(
         reference: Seconds that the reference takes to be told by; None for what it takes here and now.
         on_group: Called after each group with the number of kernels that are done.
         spent: To what the seconds are added that this takes.
+        seconds: After how many seconds no more kernels are begun; None to time all.
 
     Returns:
         Timings by key, of a kernel that fails or hangs why; and the seconds of the reference.
@@ -199,16 +201,21 @@ def measure(
     """
     found: dict[str, Timing | str] = {}
     spent = Spent() if spent is None else spent
-    begun = time.process_time()
+    begun, end = time.process_time(), None if seconds is None else time.perf_counter() + seconds
     for group in _groups({kernel.key: kernel for kernel in kernels}.values(), setup.runtime, found):
+        left = None if end is None else end - time.perf_counter()
+        if left is not None and left <= 0.0:
+            break
         with scratch_folder() as folder:
             empty = empty_models(setup.runtime)
             models = [*empty, *[model for _, _, model in group]]
-            times, reference = time_models(models, setup, folder, reference, spent)
+            times, reference = time_models(models, setup, folder, reference, spent, left)
         if why := [each for each in times[: len(empty)] if isinstance(each, str)]:
             raise ModelError(f"{setup.runtime} cannot be measured: {why[0]}")
         overhead = Overhead.of(times[: len(empty)])
         for (key, copies, _), runs in zip(group, times[len(empty) :], strict=True):
+            if runs == NOT_BEGUN:
+                continue
             found[key] = runs if isinstance(runs, str) else _timing(runs, overhead.seconds(copies), copies)
         if on_group is not None:
             on_group(len(found))
@@ -265,6 +272,9 @@ def _timing(runs: Sequence[float], overhead: float, copies: int) -> Timing:
     return Timing(max(middle - overhead, 0.0) / copies, (high - low) / middle if middle else 0.0)
 
 
+NOT_BEGUN = "there was no time for it"
+"""Why a model has no runs that was not begun."""
+
 Times = list[list[float] | str]
 """Seconds of the runs of each model, or why it has none."""
 
@@ -275,12 +285,13 @@ def time_models(
     folder: Path,
     reference: float | None = None,
     spent: Spent | None = None,
+    loading: float | None = None,
 ) -> tuple[Times, float]:
     """As :func:`time_files`, of kernels as models without open sizes, which are written to ``folder``."""
     paths = [folder / f"{index}.onnx" for index in range(len(models))]
     for path, model in zip(paths, models, strict=True):
         onnx.save(model, path)
-    return time_files(paths, setup, folder, reference, spent=spent)
+    return time_files(paths, setup, folder, reference, spent=spent, loading=loading)
 
 
 def time_files(
@@ -291,6 +302,7 @@ def time_files(
     feeds: Path | None = None,
     seconds: float = GROUP_SECONDS,
     spent: Spent | None = None,
+    loading: float | None = None,
 ) -> tuple[Times, float]:
     """Return how long the models in files run, which run in turn, and what the reference takes.
 
@@ -302,6 +314,7 @@ def time_files(
         feeds: The file of the arrays that they take, None where they are kernels: their inputs are made up then.
         seconds: For how long they run in turn, though each at least the fewest times.
         spent: To what the seconds are added that this takes.
+        loading: After how many seconds no more models are loaded; None to load all.
     """
     onnx.save(_REFERENCE, folder / _REFERENCE_NAME)
     rounds = ROUNDS if feeds is None else (ROUNDS[0], MOST_WHOLE)
@@ -311,6 +324,7 @@ def time_files(
         "level": setup.level,
         "rounds": rounds,
         "seconds": seconds,
+        "loading": loading,
         "reference": str(folder / _REFERENCE_NAME),
         "feeds": None if feeds is None else str(feeds),
     }
@@ -329,7 +343,7 @@ def time_files(
         spent.add(found["spent"])
     if reference is None:
         reference = float(np.quantile([each for row in beside for each in row] or [0.0], 0.25))
-    times: Times = [failed.get(index, "") for index in range(len(paths))]
+    times: Times = [failed.get(index, NOT_BEGUN) for index in range(len(paths))]
     for index, row, by in zip(left, runs, beside, strict=True):
         if row:
             times[index] = [each * reference / other for each, other in zip(row, by, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 
 from eqsat.calibration.kernels import Kernel, kernel_of
@@ -68,6 +69,7 @@ class Calibrated(CostModel):
         profile: What was measured.
         on_demand: Whether what is asked for and not known is measured by :meth:`settle`, and kept in the user's cache.
         sizes: The sizes that open dimensions are taken to have, by name.
+        seconds: For how long kernels are measured; those that are left are estimated. None to measure all.
 
     Attributes:
         estimated: The kernels that were asked for and estimated, by key.
@@ -76,8 +78,15 @@ class Calibrated(CostModel):
 
     unit = "seconds in the runtime"
 
-    def __init__(self, profile: Profile, on_demand: bool = False, sizes: Sizes | None = None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        on_demand: bool = False,
+        sizes: Sizes | None = None,
+        seconds: float | None = None,
+    ) -> None:
         self.profile = profile
+        self.seconds = seconds
         self.on_demand = on_demand
         self.sizes = sizes or {}
         self.estimated: dict[str, Kernel] = {}
@@ -87,18 +96,22 @@ class Calibrated(CostModel):
         self._roofline = Roofline("cpu")
 
     @staticmethod
-    def here(setup: Setup) -> Calibrated:
+    def here(setup: Setup, seconds: float | None = None) -> Calibrated:
         """Return a model that measures what it is asked for and was not measured here before.
+
+        Args:
+            setup: How the runtime runs.
+            seconds: As for the class.
 
         Raises:
             ModelError: The runtime is missing.
             ProfileError: The cache cannot be read.
         """
-        return Calibrated(cached(setup), on_demand=True)
+        return Calibrated(cached(setup), on_demand=True, seconds=seconds)
 
     def with_sizes(self, sizes: Sizes) -> Calibrated:
         """Return a model that knows the same, and takes open dimensions to have these sizes."""
-        return Calibrated(self.profile, self.on_demand, sizes) if sizes else self
+        return Calibrated(self.profile, self.on_demand, sizes, self.seconds) if sizes else self
 
     def key_of(self, node: CostNode) -> str | None:
         """Return the key of the kernel that computes a node; None where nothing runs, or it is no kernel."""
@@ -138,20 +151,25 @@ class Calibrated(CostModel):
         return True
 
     def measure_estimated(self) -> int:
-        """Measure what was asked for and is not known; return how many kernels that are.
+        """Measure what was asked for and is not known, the dearest first; return how many kernels were measured.
 
         Raises:
             ModelError: The runtime is missing or does not start.
         """
         new = [each for key, each in self.estimated.items() if key not in self.profile.entries]
-        if not new:
+        if not new or (self.seconds is not None and self.seconds <= 0.0):
             return 0
         _log.info("measuring %d kernels", len(new))
-        calibrate(self.profile, new)
-        entries = self.profile.entries
-        self.estimated = {key: each for key, each in self.estimated.items() if entries[key].seconds is None}
+        if self.seconds is not None:
+            new.sort(key=lambda each: -self._estimate(each.seen, each.family))
+        begun = time.perf_counter()
+        count = calibrate(self.profile, new, self.seconds)
+        if self.seconds is not None:
+            self.seconds -= time.perf_counter() - begun
+        known = {key for key, each in self.profile.entries.items() if each.seconds is not None}
+        self.estimated = {key: each for key, each in self.estimated.items() if key not in known}
         self._fitted = self.profile.fitted()
-        return len(new)
+        return count
 
     def _estimate(self, node: CostNode, family: str) -> float:
         found = self._fitted.seconds(family, flops(node), moved_bytes(node))

@@ -289,8 +289,13 @@ def prune() -> list[Path]:
     return removed
 
 
-def calibrate(profile: Profile, kernels: Iterable[Kernel]) -> int:
-    """Time the kernels that a profile does not have, and add them to it; return how many these are.
+def calibrate(profile: Profile, kernels: Iterable[Kernel], seconds: float | None = None) -> int:
+    """Time the kernels that a profile does not have, and add them to it; return how many were added.
+
+    Args:
+        profile: The profile.
+        kernels: What to time.
+        seconds: After how many seconds no more kernels are begun; None to time all.
 
     Raises:
         ModelError: The runtime is missing or does not start.
@@ -298,6 +303,8 @@ def calibrate(profile: Profile, kernels: Iterable[Kernel]) -> int:
     new = {kernel.key: kernel for kernel in kernels if kernel.key not in profile.entries}
     if new and profile.change is None:
         profile.change, profile.reference = measure_change(profile.setup, profile.reference, profile.spent)
-    timings, profile.reference = measure(new.values(), profile.setup, profile.reference, spent=profile.spent)
-    profile.entries |= {key: Entry.of(kernel, timings[key]) for key, kernel in new.items()}
-    return len(new)
+    timings, profile.reference = measure(
+        new.values(), profile.setup, profile.reference, spent=profile.spent, seconds=seconds
+    )
+    profile.entries |= {key: Entry.of(new[key], timing) for key, timing in timings.items()}
+    return len(timings)

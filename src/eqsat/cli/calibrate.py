@@ -49,6 +49,12 @@ from eqsat.extraction.costs import figure
 @click.option(
     "--contrib", is_flag=True, help="Also measure kernels of onnxruntime's own operators (domain com.microsoft)."
 )
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.0),
+    metavar="S",
+    help="Begin no more kernels after S seconds of measurement; those that are left are estimated.",
+)
 @click.option("--show", is_flag=True, help="Print the time of every measured kernel.")
 @click.option("--prune", is_flag=True, help="Delete measurements from other machines and other versions.")
 @progress_option
@@ -61,6 +67,7 @@ def calibrate(
     threads: int,
     dims: Mapping[str, int],
     contrib: bool,
+    seconds: float | None,
     show: bool,
     prune: bool,
     progress: bool | None,
@@ -78,7 +85,7 @@ def calibrate(
     check_outputs([out], models)
     setup = calibration.Setup(threads, level, runtime)
     removed = calibration.prune() if prune else []
-    cost = calibration.Calibrated.here(setup)
+    cost = calibration.Calibrated.here(setup, seconds)
     known = len(cost.profile.entries)
     used: set[str] = set()
     with activity("measuring usual kernels", progress) as tell:
@@ -90,7 +97,7 @@ def calibrate(
             given = onnx.with_sizes(model, {name: dims[name] for name in names})
             onnx.run(given, cost_model=cost, runtime=runtime if contrib else setup.kernels, contrib=contrib)
         if not models and not show and not prune and out is None:
-            calibration.calibrate(cost.profile, calibration.usual_kernels())
+            calibration.calibrate(cost.profile, calibration.usual_kernels(), seconds)
             calibration.remember(cost.profile)
     if models and (wrong := sorted({*dims} - used)):
         raise ArgumentError(f"no input of a model has an open dimension {wrong[0]!r}")
@@ -121,6 +128,7 @@ def _facts(cost: Any, new: int, removed: Sequence[Path]) -> dict[str, Any]:
         "new": new,
         "noisy": len(profile.noisy),
         "skipped": profile.skipped,
+        "left": sum(key not in profile.entries for key in cost.estimated),
         "unknown": sorted({node.op for node in cost.unknown}),
         "errors": profile.fitted().errors(),
         "spent": asdict(profile.spent),
@@ -148,6 +156,8 @@ def _show(facts: dict[str, Any], cost: Any, show: bool) -> None:
     if any(facts["spent"].values()):
         spent = ", ".join(f"{seconds:.1f} {what}" for what, seconds in facts["spent"].items())
         line(f"seconds of the processor: {spent}")
+    if facts["left"]:
+        line(f"no time for {facts['left']} more kernels of these models, which are estimated by others")
     for key, why in facts["skipped"].items():
         line(f"not measured: {escape(key)}: {escape(why)}")
     if facts["unknown"]:

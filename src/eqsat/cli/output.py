@@ -376,6 +376,7 @@ class Calibrate(TypedDict):
         new: Number of kernels that were measured in this run.
         noisy: Number of kernels whose runs differ by more than they should.
         skipped: Kernel that could not be measured -> why.
+        left: Number of kernels that were not measured because the time was over.
         unknown: Operators of nodes that are not kernels, such as nodes with unknown sizes.
         errors: Operators -> mean relative error of the estimates for their kernels; null if it is not bounded.
         spent: Processor time of the measurements in seconds: ``writing`` the models of kernels, ``loading`` and
@@ -393,6 +394,7 @@ class Calibrate(TypedDict):
     new: int
     noisy: int
     skipped: dict[str, str]
+    left: int
     unknown: list[str]
     errors: dict[str, float | None]
     spent: dict[str, float]

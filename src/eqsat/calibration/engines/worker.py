@@ -1,10 +1,10 @@
 """Times models in a runtime, run as a program: a model that crashes or hangs ends nothing else.
 
 The first line of standard input is a JSON object: ``runtime``, ``threads``, ``level``, ``rounds``, ``seconds``;
-``models``, a list of paths; ``reference``, the path of a model that runs before and after each run of another, so that
-all find the runtime alike, and by whose time theirs are told; and ``feeds``, the path of arrays by name that the models
-take, or null where they are kernels, whose inputs are made up. The models run in turn, kernels always in one order,
-whole models in any.
+``loading``, the seconds after which no more models are loaded, or null; ``models``, a list of paths; ``reference``,
+the path of a model that runs before and after each run of another, so that all find the runtime alike, and by whose
+time theirs are told; and ``feeds``, the path of arrays by name that the models take, or null where they are kernels,
+whose inputs are made up. The models run in turn, kernels always in one order, whole models in any.
 
 On standard output comes a JSON line for each thing that begins or is done: ``{"at": index}`` before a model is loaded
 and run for the first time, ``{"failed": index, "why": text}`` where that fails, and at last ``{"seconds": [[...],
@@ -29,6 +29,9 @@ import numpy as np
 
 _SILENT = 1.0
 """Seconds after which it is told that the models still run."""
+
+_ALWAYS = 3
+"""Models that are always loaded: what computes nothing, and one that does."""
 
 _LONG = 5e-3
 """Seconds from which on it does not matter what a kernel finds in the caches: it runs once in its turn."""
@@ -65,7 +68,10 @@ def main() -> None:
     runs: dict[int, Any] = {}
     inputs: dict[int, Any] = {}
     shares: dict[int, float] = {}
+    started = time.perf_counter()
     for index, path in enumerate(request["models"]):
+        if index >= _ALWAYS and request["loading"] is not None and time.perf_counter() - started > request["loading"]:
+            break
         tell({"at": index})
         begun = time.process_time()
         try:
