@@ -127,6 +127,17 @@ def test_copies_have_weights_of_their_own_and_give_the_same() -> None:
     assert all((y == 8).all() for y in found)
 
 
+def test_kernels_are_written_in_the_opset_of_their_model() -> None:
+    made = kernel_of(dataclasses.replace(seen(relay.tanh(X)), version=9))
+    assert made is not None
+    assert made.key == "tanh(x1 float32[4, 8]){} @9"
+    assert {each.domain: each.version for each in kernel_model(made, 3).opset_import}[""] == 9
+    known = Calibrated(profile_of(tanh=3e-6))
+    assert known(made.seen) == 3e-6  # it was measured in another opset only
+    assert [*known.estimated] == [made.key]
+    assert onnx_cost(lambda node: node.version or 0, 11)(seen(relay.tanh(X))) == 11
+
+
 def test_large_weights_are_in_few_copies_but_never_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     made = kernel(relay.nn.dense(X, ones(3, 8)))
     for most, copies in ((500, 5), (50, 1), (1 << 20, 32)):
@@ -430,7 +441,7 @@ def test_calibrate_measures_what_models_may_be_written_with(network: Path, tmp_p
     how = ("--threads", 1, "--level", "off")
     first = json.loads(command("calibrate", network, "--dim", "n=4", *how, "--json", "-o", out).stdout)
     assert first["new"] == first["kernels"] == len(Profile.load(out).entries) >= 2
-    assert "nn.relu(x1 float32[4, 8]){}" in Profile.load(out).entries
+    assert "nn.relu(x1 float32[4, 8]){} @17" in Profile.load(out).entries
     again = command("calibrate", network, "--dim", "n=4", *how, "--show").stdout
     assert "0 of them new" in again
     assert "tanh(x1 float32[4, 8]){}" in again

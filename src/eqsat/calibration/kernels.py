@@ -33,12 +33,19 @@ from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 from eqsat.relay.visitor import post_order, substitute
 
 OPSET = 21
-"""The opset that kernels are written in: the newest of the oldest onnxruntime that is supported."""
+"""The opset that kernels are written in where no other is told: the newest of the oldest supported onnxruntime.
+
+A runtime may have other code for other versions of an operator: onnxruntime's average pools take several times as long
+since opset 19.
+"""
 
 IR_VERSION = 10
 """That of the first onnx package with this opset."""
 
 DOMAINS = {"": OPSET, "com.microsoft": 1, "ai.onnx.ml": 3}
+
+VERSION = " @"
+"""What is in the key of a kernel before the opset, if it is another one."""
 
 _MANY = 256
 """Elements from which on constants are weights: others may be scales, limits or exponents."""
@@ -58,13 +65,18 @@ class Kernel:
         key: Equal for equal kernels.
         family: Names of the operators; kernels of one family differ in sizes and attributes.
         graph: What it computes, over variables and constants.
-        seen: What cost models see of it.
+        seen: What cost models see of it, also the opset that it is written in.
     """
 
     key: str
     family: str
     graph: Expr
     seen: CostNode
+
+    @property
+    def opset(self) -> int:
+        """The version of the standard operators that it is written in."""
+        return self.seen.version or OPSET
 
 
 @lru_cache(maxsize=1 << 14)
@@ -138,6 +150,8 @@ def _described(graph: Expr, seen: CostNode, told: bool) -> Kernel | None:
         return None
     if not isinstance(graph, Call):
         lines.append(names[graph])
+    if seen.version not in (None, OPSET):
+        lines[-1] += f"{VERSION}{seen.version}"
     return Kernel("; ".join(lines), "+".join(operators), graph, seen)
 
 
@@ -247,11 +261,15 @@ def written_model(kernel: Kernel) -> onnx.ModelProto:
     Raises:
         ModelError: It gives what is no tensor of known shape.
     """
-    return model_of(_with_exponents(kernel.graph))
+    return model_of(_with_exponents(kernel.graph), kernel.opset)
 
 
-def model_of(graph: Expr) -> onnx.ModelProto:
+def model_of(graph: Expr, opset: int = OPSET) -> onnx.ModelProto:
     """Return an ONNX model of a graph over variables, which become its inputs.
+
+    Args:
+        graph: The graph.
+        opset: The version of the standard operators.
 
     Raises:
         ModelError: It gives what is no tensor of known shape.
@@ -267,7 +285,7 @@ def model_of(graph: Expr) -> onnx.ModelProto:
     inputs = [_value(node.name_hint, node.type_annotation) for node in named]
     outputs = [_value(f"y{number}", each) for number, each in enumerate(tensors)]
     made = ir.Node("", "Identity", inputs[:1], outputs=outputs)  # an output is what a node makes
-    source = ir.Graph(inputs, outputs, nodes=[made], opset_imports=dict(DOMAINS), name="kernel")
+    source = ir.Graph(inputs, outputs, nodes=[made], opset_imports=DOMAINS | {"": opset}, name="kernel")
     model = ir.Model(source, ir_version=IR_VERSION)
     names = Counter([value.name or "" for value in (*inputs, *outputs)])
     function = Function(named, body_of(results))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from eqsat.calibration.kernels import Kernel, kernel_of
-from eqsat.calibration.measuring import Setup
+from eqsat.calibration.kernels import VERSION, Kernel, kernel_of
+from eqsat.calibration.measuring import NEEDED_ONLY, Setup
 from eqsat.calibration.profile import NOISE, Profile, cached, calibrate, remember
 from eqsat.calibration.sizes import Sizes, bound_node
 from eqsat.cost import CostFunction, CostModel, CostNode, Roofline
@@ -119,7 +119,8 @@ class Calibrated(CostModel):
         return None if kernel is None else kernel.key
 
     def _bound(self, node: CostNode) -> CostNode:
-        return bound_node(node, self.sizes) if self.sizes else node
+        node = bound_node(node, self.sizes) if self.sizes else node
+        return replace(node, version=None) if self.profile.setup.runtime in NEEDED_ONLY else node
 
     def __call__(self, node: CostNode) -> float:
         return (self.profile.change or 0.0) + self._alone(self._bound(node)) if node.runs else 0.0
@@ -135,6 +136,9 @@ class Calibrated(CostModel):
             self._asked.add(kernel.key)
             return known.seconds
         self.estimated[kernel.key] = kernel
+        other = self.profile.entries.get(kernel.key.partition(VERSION)[0])
+        if other is not None and other.seconds is not None:  # the same in another opset
+            return other.seconds
         return self._estimate(node, kernel.family)
 
     @property

@@ -41,6 +41,8 @@ class CostNode:
         body: The operators inside a kernel of several operators; empty for a single operator.
         arg_constant: For each child, whether its value depends only on constants; empty if that is not known.
         graph: The computation of a kernel with a body, over variables and constants; it is ignored in comparisons.
+        version: The version of the format in which the node is written, such as the ONNX opset; None if that is not
+            known.
     """
 
     op: str
@@ -51,6 +53,7 @@ class CostNode:
     body: tuple[CostNode, ...] = ()
     arg_constant: tuple[bool, ...] = ()
     graph: Expr | None = field(default=None, compare=False, repr=False)
+    version: int | None = None
 
     @property
     def runs(self) -> bool:

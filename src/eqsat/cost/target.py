@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
 from eqsat.cost.models import NOTHING, CostFunction, CostModel, CostNode, ties_of
@@ -73,12 +73,14 @@ class TargetCost(CostModel):
         kernels: the pattern table of what the runtime computes as one kernel; see :mod:`eqsat.cost.runtimes`.
         counts: whether, of graphs that cost the same, the one of fewer written nodes is taken, whatever the runtime
             makes of them; where costs are tuples, these alone decide.
+        version: the version of the format, such as the ONNX opset; None if there are none.
     """
 
     model: CostFunction
     target: Target | None = None
     kernels: PatternTable = ()
     counts: bool = False
+    version: int | None = None
 
     @staticmethod
     def of(model: CostFunction) -> TargetCost:
@@ -122,7 +124,7 @@ class TargetCost(CostModel):
             ExtractionError: the model fails, or gives something else than finite numbers.
         """
         try:
-            value = self.model(node)
+            value = self.model(node if self.version is None else replace(node, version=self.version))
             ties = self.ties
             found = [*value] if isinstance(value, tuple) else [value, *[_written_count(node)] * self.counts]
             found += [] if ties is None or isinstance(value, tuple) else [ties(node)]

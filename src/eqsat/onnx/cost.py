@@ -65,7 +65,7 @@ def onnx_cost(model: CostFunction, opset: int, runtime: str = NO_RUNTIME, contri
     Raises:
         ArgumentError: there is no such runtime.
     """
-    return TargetCost(model, OnnxTarget(opset), kernels_of(runtime), contrib)
+    return TargetCost(model, OnnxTarget(opset), kernels_of(runtime), contrib, opset)
 
 
 @lru_cache(maxsize=1 << 10)
