@@ -455,3 +455,22 @@ def test_numbers_of_written_gates_have_as_many_axes_as_columns(width: int, axes:
     (added,) = [node for node in done.after.graph if node.op_type == "Add"]
     assert [len(value.shape) for value in added.inputs if value.is_initializer()] == [axes]
     assert not proved(done).uncovered
+
+
+def test_a_size_that_scales_only_reach_rounded_stays_a_size() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 18]> g (float[1,2,6,6] x, float[1,2,14,14] w) => (float[1,2,14,14] z)
+            <int64[4] s = {1, 2, 14, 14}> {
+            y = Resize <coordinate_transformation_mode="asymmetric", mode="nearest", nearest_mode="floor"> (x, , , s)
+            z = Mul (y, w)
+        }"""
+    )
+    found = optimized(model)
+    (resize,) = [node for node in found.graph.node if node.op_type == "Resize"]
+    assert [name != "" for name in resize.input] == [True, False, False, True]  # 6 * 2.3333333 is 13.999999
+    rng = np.random.default_rng(0)
+    feed = {"x": rng.random((1, 2, 6, 6), np.float32), "w": rng.random((1, 2, 14, 14), np.float32)}
+    expected, got = [
+        onnxruntime.InferenceSession(each.SerializeToString()).run(None, feed)[0] for each in (model, found)
+    ]
+    np.testing.assert_array_equal(got, expected)

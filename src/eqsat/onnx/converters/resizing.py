@@ -105,12 +105,13 @@ def _to_resize(call: Call, target: Target) -> OnnxNode:
 
 
 def _scales(dims: Sequence[Any], sizes: Sequence[int]) -> np.ndarray[Any, Any] | None:
-    """The scale of each dimension, None where scales do not give the sizes."""
+    """The scale of each dimension, None where scales do not give the sizes, however the products are rounded."""
     if not all(isinstance(dim, int) and dim for dim in dims):
         return None
     scales = np.asarray([1, 1, *(size / dim for dim, size in zip(dims, sizes, strict=True))], np.float32)
-    reached = np.floor(np.asarray(dims, np.float32) * scales[2:])
-    return scales if reached.tolist() == list(sizes) else None
+    single = np.floor(np.asarray(dims, np.float32) * scales[2:])
+    double = np.floor(np.asarray(dims, np.float64) * scales[2:])
+    return scales if single.tolist() == double.tolist() == list(sizes) else None
 
 
 def _rounding(call: Call, target: Target) -> dict[str, Any]:
