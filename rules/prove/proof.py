@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
 from eqsat.egraph.rule import Soundness
+from eqsat.rules.verify.verifier import indented
 
 PROVED_BEFORE = Path(__file__).with_name("proved.json")
 """What is proved of the shipped rules: the status of each, by name. No rule may fall below it."""
@@ -47,9 +48,13 @@ class Proof:
             order of their indices. Otherwise it is proved over the real numbers, wherever both sides are defined.
         instances: of how many instances, each with shapes and attributes of its own.
         general: of how many instances for all sizes.
-        bits: the dtypes of which all values of the one input were tried, and gave equal bits.
+        bits: of a rule that claims to be exact, the dtypes of which all values of all inputs were tried, element by
+            element, and gave equal bits.
+        floats: of a rule that claims to be exact, how many inputs of a floating-point dtype were tried, extremes among
+            them, and gave equal bits. The dtype is float16 unless no instance of it was found; where the rule takes its
+            inputs element by element each element counts, otherwise each choice of arrays.
         assumes: what must hold besides.
-        detail: why there is no proof, or a counterexample as Relay text.
+        detail: why there is no proof, or a counterexample: a Python program that prints what both sides give.
         seconds: time it took.
     """
 
@@ -60,6 +65,7 @@ class Proof:
     instances: int = 0
     general: int = 0
     bits: tuple[str, ...] = ()
+    floats: dict[str, int] = field(default_factory=dict)
     assumes: tuple[str, ...] = ()
     detail: str = ""
     seconds: float = 0.0
@@ -79,7 +85,7 @@ def table(proofs: Iterable[Proof]) -> str:
             f"{proof.status.value:<10} {proof.rule:<40} {how:<14} {proof.instances:>4} instances {proof.seconds:6.2f} s"
         )
         lines += [f"    {'if ' if proof.ok else ''}{each}" for each in proof.assumes]
-        lines += [f"    {line}" for line in proof.detail.splitlines()]
+        lines += indented(proof.detail)
     return "\n".join(lines)
 
 

@@ -12,7 +12,7 @@ from eqsat.egraph.rule import ComposeChains, FoldConstants, Injectivity, PythonR
 from eqsat.errors import EqsatError, EvaluationError
 from eqsat.relay.expr import Expr, Tuple
 from eqsat.relay.interpreter import evaluate
-from eqsat.rules.prove.bits import all_values
+from eqsat.rules.prove.bits import Tried, try_bits
 from eqsat.rules.prove.cases import unequal
 from eqsat.rules.prove.drawing import SmallDraw
 from eqsat.rules.prove.evaluate import elements, evaluate_terms, inputs_of, shapes
@@ -73,6 +73,12 @@ def _proof(rule: Rule, wanted: int, seed: int, samples: int) -> Proof:
     failed = {"unsound": Status.REFUTED, "unmatched": Status.UNKNOWN, "failed": Status.UNKNOWN}.get(verdict.status)
     if failed is not None:
         return Proof(rule.name, rule.soundness, failed, detail=verdict.detail)
+    tried = Tried()
+    if isinstance(rule, (Rewrite, PythonRule)) and rule.soundness is Soundness.EXACT:
+        tried = try_bits(rule, seed)
+        if tried.counterexample:
+            return Proof(rule.name, rule.soundness, Status.REFUTED, detail=tried.counterexample)
+    claim = Proof(rule.name, rule.soundness, Status.TESTED, bits=tried.every, floats=tried.floats)
     found = _Found()
     if isinstance(rule, (ComposeChains, FoldConstants, Injectivity)):
         found.reason = "the rule is no equation of two sides"
@@ -80,28 +86,22 @@ def _proof(rule: Rule, wanted: int, seed: int, samples: int) -> Proof:
         _prove_instances(rule, wanted, seed, found)
     if found.reason or not found.proved:
         why = found.reason or "no instance is small enough"
-        return Proof(rule.name, rule.soundness, Status.TESTED, False, verdict.instances, detail=why)
+        return replace(claim, instances=verdict.instances, detail=why)
     assert isinstance(rule, (Rewrite, PythonRule))
-    assumed, bits = by_element(rule), list[str]()
-    if isinstance(rule, Rewrite) and assumed is not None and rule.soundness is Soundness.EXACT:
-        bits, told = all_values(rule, seed)
-        if told:
-            return Proof(rule.name, rule.soundness, Status.REFUTED, detail=told)
+    assumed = by_element(rule)
     general, why = _generally(rule, max(wanted // 2, 1), seed, found)
     status = Status.SIZES if general else Status.VALUES
     if assumed is not None and (general or not assumed):
         status, why = Status.RANKS, ""
         found.assumes |= assumed
-    return Proof(
-        rule.name,
-        rule.soundness,
-        status,
-        found.exact,
-        found.proved,
-        general,
-        tuple(bits),
-        tuple(sorted(found.assumes)),
-        why,
+    return replace(
+        claim,
+        status=status,
+        exact=found.exact,
+        instances=found.proved,
+        general=general,
+        assumes=tuple(sorted(found.assumes)),
+        detail=why,
     )
 
 

@@ -31,6 +31,7 @@ from eqsat.relay.ty import TensorType
 from eqsat.relay.visitor import post_order
 from eqsat.rules.verify.apply import right_sides
 from eqsat.rules.verify.chained import chains
+from eqsat.rules.verify.counterexample import program, whole
 from eqsat.rules.verify.injective import comparisons
 from eqsat.rules.verify.instances import Instance, Value, arrays_of, draw_instances, draw_values
 
@@ -54,7 +55,7 @@ class Verdict:
         status: ``sound`` (on all instances), ``unsound``, ``unmatched`` (no instance was found to which the rule
             applies) or ``failed`` (the rule raised an error).
         instances: The number of instances on which both sides were compared.
-        detail: The smallest counterexample as Relay text, or the error.
+        detail: The smallest counterexample as a Python program that prints what both sides give, or the error.
         seconds: The time of the test, in seconds.
     """
 
@@ -99,11 +100,11 @@ def verify_equal(
         seed: The seed of the inputs.
     """
     start, tested, rng = time.perf_counter(), 0, random.Random(seed)
-    whole = Tuple([infer_type(before), after])
-    types = infer_types(whole)
+    both = Tuple([infer_type(before), after])
+    types = infer_types(both)
     for _ in range(instances):
-        values = draw_values(Draw(rng, finite=soundness is Soundness.FINITE), whole, types)
-        instance = Instance((whole.fields[0],), values)
+        values = draw_values(Draw(rng, finite=soundness is Soundness.FINITE), both, types)
+        instance = Instance((both.fields[0],), values)
         outcome = _compare(soundness, instance, (after,))
         tested += outcome is not None
         if isinstance(outcome, _Difference):
@@ -129,20 +130,25 @@ def example(rule: Rule, seed: int = 0) -> tuple[Expr, Expr] | None:
         found = [(instance, others[0]) for instance, others in batch if others]
         if found:
             instance, other = min(found, key=lambda each: each[0].size)
-            return _whole(instance.roots), _whole(other)
+            return whole(instance.roots), whole(other)
     return None
 
 
 def table(verdicts: Iterable[Verdict]) -> str:
-    """Return verdicts as text: a line for each rule, with counterexamples below."""
+    """Return verdicts as text: a line for each rule, with counterexamples, which are programs, below."""
     lines = []
     for verdict in verdicts:
         count = f"{verdict.instances} instances"
         lines.append(
             f"{verdict.status:<10} {verdict.rule:<40} {verdict.soundness.value:<9} {count:<14} {verdict.seconds:6.2f} s"
         )
-        lines += [f"    {line}" for line in verdict.detail.splitlines()]
+        lines += indented(verdict.detail)
     return "\n".join(lines)
+
+
+def indented(detail: str) -> list[str]:
+    """Return the lines of a reason, indented, or those of a program as they are."""
+    return [line if detail.startswith("# ") else f"    {line}" for line in detail.splitlines()]
 
 
 def _verify(rule: Rule, wanted: int, seed: int) -> Verdict:
@@ -213,25 +219,8 @@ class _Difference:
     reason: str
 
     def text(self) -> str:
-        params = list(self.instance.values)
-        lines = [self.reason, "left side:"]
-        lines += str(Function(params, _whole(self.instance.roots))).splitlines()
-        lines += ["right side:", *str(Function(params, _whole(self.other))).splitlines()]
-        lines += [f"%{var.name_hint} = {_brief(value)}" for var, value in self.instance.values.items()]
-        constants = [node for node in post_order(_whole(self.instance.roots)) if isinstance(node, Constant)]
-        lines += [f"constant {_brief(node.data.numpy())}" for node in constants if node.data.numpy().ndim]
-        return "\n".join(lines)
-
-
-def _whole(roots: tuple[Expr, ...]) -> Expr:
-    return roots[0] if len(roots) == 1 else Tuple(roots)
-
-
-def _brief(value: Value) -> str:
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_brief, value))})"
-    text = " ".join(np.array2string(value, threshold=40).split())
-    return f"{text} ({value.dtype}{list(value.shape)})"
+        """Return a program that shows it."""
+        return program(self.reason, self.instance.roots, self.other, self.instance.values, self.instance.module)
 
 
 def _compare(soundness: Soundness, instance: Instance, other: tuple[Expr, ...]) -> _Difference | bool | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from eqsat.relay.op import cos, exp, maximum, minimum, negative
 from eqsat.relay.ty import is_static
 from eqsat.rules import Rewrite, Soundness, compute, rewrite, sets, type_of, variables, when
 from eqsat.rules.prove import PROVED_BEFORE, Proof, Status, Store, less, prove
+from eqsat.rules.prove.bits import try_bits
 from eqsat.rules.prove.cases import unequal
 from eqsat.rules.prove.linear import infeasible
 from eqsat.rules.prove.prover import SAMPLES
@@ -120,7 +123,9 @@ def test_indices_are_divided_exactly() -> None:
 def test_false_laws_are_refuted(law: tuple[object, object]) -> None:
     (proof,) = prove(rewrite("false", *law, soundness=Soundness.FINITE), instances=3)
     assert proof.status is Status.REFUTED
-    assert "left side" in proof.detail
+    printed = subprocess.run([sys.executable, "-c", proof.detail], capture_output=True, text=True, check=True).stdout
+    assert "left:" in printed
+    assert "right:" in printed
 
 
 def numbers(*names: str) -> tuple[Terms, list[Term]]:
@@ -211,3 +216,24 @@ def test_claims_of_every_bit_are_tried_on_all_values() -> None:
     assert proof.status is Status.REFUTED
     (proof,) = prove(rewrite("twice", absolute(absolute(x)), absolute(x)), instances=2)
     assert "float16" in proof.bits
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        (negative(x - y), y - x),
+        (x * y / y, x),
+        ((x + y) + z, x + (y + z)),
+        (x * z + y * z, (x + y) * z),
+        (total(x * y), total(x) * y),
+    ],
+)
+def test_rules_of_several_inputs_that_round_are_not_exact(law: tuple[object, object]) -> None:
+    assert "inputs = {" in try_bits(rewrite("rounds", *law), 0).counterexample
+
+
+@pytest.mark.parametrize("law", [(x + y, y + x), (negative(x * y), negative(x) * y)])
+def test_exact_rules_of_several_inputs_pass_on_many_values(law: tuple[object, object]) -> None:
+    tried = try_bits(rewrite("keeps", *law), 0)
+    assert not tried.counterexample
+    assert tried.floats["float16"] > 50_000
