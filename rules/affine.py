@@ -89,6 +89,7 @@ def through(product: Product) -> list[Rewrite]:
             when(lambda attrs: any(attrs.padding), attrs_of(scaled_and_shifted)),
             when(scales_safely, value_of(s)),
             floats_alike(x, w, s, c, scaled_and_shifted),
+            bare(x),
             soundness=ROUNDING,
         ),
     ]

@@ -14,6 +14,7 @@ from ml_dtypes import finfo
 
 from eqsat.egraph.author import (
     attrs_of,
+    bare,
     base,
     compute,
     constants,
@@ -74,6 +75,7 @@ def absorbing(product: Product) -> list[Rewrite]:
             scaled,
             like(scaled, x, scaled_weight(product, "inputs", w, s, x, scaled)),
             floats_alike(x, w, s, scaled),
+            bare(x),
             soundness=ROUNDING,
         ),
         # y + c = bias(y, c) where c varies along the channels only

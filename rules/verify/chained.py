@@ -1,4 +1,4 @@
-"""Random long chains of operators with constants, for the rule that composes them."""
+"""Random chains of operators with constants, views and products, for the rule that composes them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from eqsat import relay
 from eqsat.egraph.chains import LONG
+from eqsat.egraph.view_runs import MANY
 from eqsat.relay.expr import Expr
 from eqsat.relay.op import transpose
 from eqsat.rules.verify.instances import Instance
@@ -19,18 +20,62 @@ SHAPE = (3, 3, 3)
 
 
 def chains(rng: random.Random, count: int) -> Iterator[Instance]:
-    """As many chains that are just long, or longer."""
+    """As many chains of all kinds that are just long, or longer."""
     for _ in range(count):
         dtype = rng.choice(["float32", "float64"])
         numbers = np.random.default_rng(rng.randrange(1 << 30))
         x = relay.var("x", shape=SHAPE, dtype=dtype)
         chain: Expr = x
-        has_bounds = rng.random() < 0.5
-        for _ in range(LONG + rng.randrange(4)):
-            chain = _link(chain, rng, numbers, dtype, has_bounds)
+        kind, has_bounds = rng.choice(["constants", "views", "products"]), rng.random() < 0.5
+        length = {"constants": LONG, "views": 2 * MANY, "products": 2}[kind]
+        for _ in range(length + rng.randrange(4)):
+            if kind == "constants":
+                chain = _link(chain, rng, numbers, dtype, has_bounds)
+            else:
+                chain = (_viewed if kind == "views" else _multiplied)(chain, rng, numbers, dtype)
         data = numbers.normal(size=SHAPE)
-        data.flat[rng.sample(range(data.size), 2)] = np.inf, -np.inf
+        if kind == "constants":
+            data.flat[rng.sample(range(data.size), 2)] = np.inf, -np.inf
         yield Instance((chain,), {x: data.astype(dtype)})
+
+
+def _viewed(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str) -> Expr:
+    """An elementwise operator over a view."""
+    turned: Any = transpose(x, axes=rng.sample(range(len(SHAPE)), len(SHAPE)))
+    shape = rng.choice([(27, 1, 1), (3, 9, 1), (1, 1, 27)])
+    folded: Any = relay.reshape(relay.tanh(relay.reshape(x, shape)), SHAPE)
+    c = relay.const(numbers.uniform(0.7, 1.4, rng.choice([(), (3,), (3, 1)])), dtype)
+    views: list[Callable[[], Any]] = [
+        lambda: relay.tanh(turned),
+        lambda: turned * relay.sigmoid(turned + c),
+        lambda: relay.nn.bias_add(turned, relay.const(numbers.normal(size=3), dtype), axis=rng.randrange(3)),
+        lambda: relay.where(relay.greater(turned, c), turned, relay.negative(turned)),
+        lambda: folded + relay.const(0.5, dtype),
+    ]
+    link: Expr = rng.choice(views)()
+    return link
+
+
+def _multiplied(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str) -> Expr:
+    """A product by a constant matrix, scaled and shifted."""
+
+    def constant(*shape: int) -> Any:
+        return relay.const(numbers.normal(size=shape), dtype)
+
+    products: list[Callable[[], Any]] = [
+        lambda: relay.nn.matmul(x, constant(3, 3)),
+        lambda: relay.nn.matmul(x, constant(3, 3), transpose_b=True),
+        lambda: relay.nn.dense(x, constant(3, 3)),
+    ]
+    product = rng.choice(products)()
+    shifts: list[Callable[[], Any]] = [
+        lambda: product + constant(3),
+        lambda: constant() + product * constant(3),
+        lambda: (product - constant(1, 3)) / relay.const(numbers.uniform(0.7, 1.4, 3), dtype),
+        lambda: relay.nn.bias_add(product, constant(3), axis=rng.choice([-1, 2])),
+    ]
+    link: Expr = rng.choice(shifts)()
+    return link
 
 
 def _link(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str, has_bounds: bool) -> Expr:

@@ -149,7 +149,10 @@ def plain(pattern: DFPattern) -> Settled:
 
 
 def bare(pattern: DFPattern) -> Settled:
-    """A condition: ``pattern`` matched no constant, nor a product with a weight that takes in whatever scale."""
+    """A condition: ``pattern`` matched no constant, nor a product with a weight that takes in whatever scale.
+
+    A product that the given graph reads several times is none: scaled for one reader it would be computed twice.
+    """
     return Settled(pattern, "bare")
 
 

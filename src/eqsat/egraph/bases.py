@@ -22,7 +22,9 @@ of what is itself shifted, and ramps of what is scaled.
     plain(class)      the class is none of these
     absorbing(class)  the class is a product with a constant weight, or such a product with a bias or scaled: a scale
                       behind it goes into the weight, of whatever sign
-    bare(class)       the class is none of these
+    readers(class)    the operators of the given graph that read the class; 1 of what rules made
+    bare(class)       the class is none of the absorbing ones, or has several readers: a weight that takes in the scale
+                      of one reader is another one than that of the others
     multiple(class, x), sum_of(class, x)
                       the class is a product or sum of x with a constant
     broad(class), stuck(class)
@@ -156,7 +158,11 @@ class Bases:
         engine.rule("origins", "(varies e)", put("(plain e)"))
         engine.rule("origins", "(plain e) (weighted e)", "(delete (plain e))")
         engine.rule("origins", "(varies e)", put("(bare e)"))
-        engine.rule("origins", "(bare e) (absorbing e)", "(delete (bare e))")
+        engine.declare("(function readers (Expr) i64 :merge (max old new))")
+        engine.rule("origins", "(varies e)", "(set (readers e) 1)")
+        if self.egraph.has_uses:
+            engine.rule("origins", "(varies e) (= n (uses e))", "(set (readers e) n)")
+        engine.rule("origins", "(bare e) (absorbing e) (= 1 (readers e))", "(delete (bare e))")
         engine.relation("still", "Expr")
         engine.rule("origins", "(unscaled e)", put("(still e)"))
         engine.rule("bases", "(unscaled e)", put("(still e)"))

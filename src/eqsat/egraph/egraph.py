@@ -54,6 +54,7 @@ class EGraph:
         self.has_bases = False
         self.has_known = False
         self.has_numbers = False
+        self.has_uses = False  # of the given graph
         self.fold: Callable[..., Sequence[int] | None] | None = None
         self._rows: dict[str, list[tuple[int, ...]]] = {}
         self.new_nodes = NewNodes(0)
@@ -212,6 +213,7 @@ class EGraph:
 
     def count_uses(self, counts: Mapping[int, int]) -> None:
         """Tell how many uses the classes of handles have (after :meth:`flush` of the handles)."""
+        self.has_uses = True
         self.engine.declare("(function uses (Expr) i64 :merge (+ old new))")
         self.engine.inbox("used", 2)
         self.engine.rule("load", "(used i n)", "(set (uses (N i)) n) (delete (used i n))")

@@ -118,7 +118,7 @@ class Settled:
         pattern: the pattern.
         place: ``factor`` or ``term`` where no scalar leaves it as a factor of a product or quotient, or as a term of a
             sum; ``weighted`` where a weight inside takes a scale in, ``plain`` where none does; ``bare`` where there is
-            no weight right there that takes in whatever scale.
+            no weight right there that takes in whatever scale, or others read the product, too.
     """
 
     pattern: DFPattern
@@ -333,8 +333,9 @@ class Injectivity(_AnyRule):
 class ComposeChains(_AnyRule):
     """A long chain of sums, products, maxima and minima with constants is one of each over what it begins with.
 
-    It acts once, before all others, and not where a run is to be explained: rules by which constants meet, one after
-    the other, find the same.
+    Before, transposes and views leave long runs of elementwise operators, and shifts leave runs of products by constant
+    matrices. It acts once, before all others, and not where a run is to be explained: other rules find nearly the same,
+    one step after the other.
 
     Args:
         name: unique in a run.

@@ -164,7 +164,7 @@ class Runner:
         lowered = lower(self.egraph, self.root, self.types)
         self.egraph.flush()
         asked = {ref.kind for rule in self.schedule.rules for ref in refs_of(rule)}
-        if "uses" in asked:
+        if "uses" in asked or any(isinstance(rule, Rewrite) and rule.settled for rule in self.schedule.rules):
             self.egraph.count_uses(Counter([*lowered.nodes.child.tolist(), lowered.root]))
         if "place" in asked:
             self.egraph.number_places(lowered.handles.values())
