@@ -32,8 +32,16 @@ from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 LONG = 32
 """Links from which on a chain is composed. On a shorter one rules are quick, and they know more ways to write it."""
 
-_LINKS = {"nn.batch_norm": 2, "project": 0}
-"""How many calls e-nodes are each composed of, where it is not one."""
+_SCALE, _SHIFT, _LOW, _HIGH = "scale", "shift", "low", "high"
+_STEPS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("add", "subtract", "nn.bias_add"), (_SHIFT,)),
+    **dict.fromkeys(("multiply", "divide", "negative"), (_SCALE,)),
+    **dict.fromkeys(("nn.relu", "maximum"), (_LOW,)),
+    "minimum": (_HIGH,),
+    "clip": (_LOW, _HIGH),
+    "nn.batch_norm": (_SCALE, _SHIFT),
+}
+"""What operators do in a chain."""
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -45,8 +53,9 @@ class _Form(NamedTuple):
         base: The handle of what it comes from.
         scale, shift: Atoms of constants that broadcast against the value; None: 1 and 0.
         low, high: Bounds, too, the lower one first; None: there is none.
-        links: The calls of the longest way from where the first chain began, as each link by itself would be composed
-            of them.
+        links: The e-nodes of the longest way from where the first chain began.
+        before: The calls that rules would leave of what comes before the last steps.
+        last: The last steps, which rules make one of each kind of.
     """
 
     base: int
@@ -55,6 +64,8 @@ class _Form(NamedTuple):
     low: int | None = None
     high: int | None = None
     links: int = 0
+    before: int = 0
+    last: tuple[str, ...] = ()
 
 
 def compose(egraph: EGraph, nodes: Nodes, root: int, fold: Fold) -> list[Composed]:
@@ -107,6 +118,19 @@ def _chains(forms: _Forms, graph: GivenGraph) -> tuple[list[int], dict[int, Node
     return ends[::-1], inside, hidden
 
 
+def _followed(form: _Form, steps: Sequence[str]) -> _Form:
+    """A form with what is told of its steps after further ones."""
+    before, last = form.before, form.last
+    for step in steps:
+        is_bound = step in (_LOW, _HIGH)
+        meets = last and is_bound == (last[-1] in (_LOW, _HIGH)) and (step not in last[:-1] or not is_bound)
+        if not meets:
+            before, last = before + len(last), ()
+        if step not in last:
+            last = (*last, step)
+    return form._replace(before=before, last=last)
+
+
 def _each(form: _Form, places: Sequence[str], change: Callable[[int], int | None]) -> dict[str, Any]:
     """What becomes of the constants that a form has at some places."""
     return {place: change(constant) for place in places if (constant := getattr(form, place)) is not None}
@@ -134,15 +158,14 @@ class _Forms(dict[int, _Form]):
             for forms in (chained, alone):  # a chain begins anew where its constants would overflow
                 form = self._form(symbol, graph.vocabulary.atoms[node.atom].value, forms, children, constants)
                 if form is not None:
-                    links = max(each.links for each in chained) + _LINKS.get(symbol.name, 1)
-                    self[node.handle] = form._replace(links=links)
+                    links = max(each.links for each in chained) + 1
+                    self[node.handle] = _followed(form, _STEPS.get(symbol.name, ()))._replace(links=links)
                     break
 
     def is_worth(self, handle: int) -> bool:
         """Whether a chain is long, or is shorter once bounds have passed what comes after them."""
         form = self[handle]
-        is_bounded = form.low is not None or form.high is not None
-        return form.links >= LONG or (is_bounded and len(self._calls(form)) < form.links)
+        return form.links >= LONG or len(self._calls(form)) < form.before + len(form.last)
 
     def is_whole(self, handle: int) -> bool:
         """Whether what is composed for a handle has the type of the handle: nothing that broadcasts is lost."""
