@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,14 @@ def chains(rng: random.Random, count: int) -> Iterator[Instance]:
         numbers = np.random.default_rng(rng.randrange(1 << 30))
         x = relay.var("x", shape=SHAPE, dtype=dtype)
         chain: Expr = x
-        kind, has_bounds = rng.choice(["constants", "views", "products"]), rng.random() < 0.5
-        length = {"constants": LONG, "views": 2 * MANY, "products": 2}[kind]
+        kind, has_bounds = rng.choice(["constants", "views", "products", "parts"]), rng.random() < 0.5
+        length = {"constants": LONG, "views": 2 * MANY, "products": 2, "parts": 1}[kind]
         for _ in range(length + rng.randrange(4)):
             if kind == "constants":
                 chain = _link(chain, rng, numbers, dtype, has_bounds)
             else:
-                chain = (_viewed if kind == "views" else _multiplied)(chain, rng, numbers, dtype)
+                links = {"views": _viewed, "products": _multiplied, "parts": _parted}
+                chain = links[kind](chain, rng, numbers, dtype)
         data = numbers.normal(size=SHAPE)
         if kind == "constants":
             data.flat[rng.sample(range(data.size), 2)] = np.inf, -np.inf
@@ -122,4 +124,24 @@ def _link(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str,
         lambda: transpose(x + c) + transpose(x * d),
     ]
     link: Expr = rng.choice([*links, *(bounds if has_bounds else sums)])()
+    return link
+
+
+def _parted(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str) -> Expr:
+    """Parts along an axis that are joined again after elementwise work on each."""
+    axis = rng.randrange(len(SHAPE))
+    sections = rng.choice([3, (1,), (2,)])
+    split: Any = relay.split(x, sections, axis)
+    starts = [0, 1, 2, 3] if isinstance(sections, int) else [0, *sections, 3]
+    slices = [relay.strided_slice(x, (one,), (other,), (1,), axes=(axis,)) for one, other in pairwise(starts)]
+    is_one, is_split = rng.random() < 0.5, rng.random() < 0.5
+    shape = tuple(1 if place == axis else 3 for place in range(len(SHAPE)))[rng.randrange(len(SHAPE) + 1) :]
+    c = relay.const(numbers.uniform(0.7, 1.4, shape), dtype)
+
+    def worked(part: Any) -> Any:
+        d = c if is_one else relay.const(numbers.uniform(0.7, 1.4, shape), dtype)
+        return relay.tanh(part * d) + part
+
+    parts = [worked(split[place] if is_split else part) for place, part in enumerate(slices)]
+    link: Expr = relay.concatenate(parts, axis)
     return link

@@ -21,6 +21,7 @@ from eqsat.egraph.given_graph import Composed, Fold, GivenGraph, Node
 from eqsat.egraph.nodes import Nodes
 from eqsat.egraph.product_runs import move_shifts
 from eqsat.egraph.scales import is_scale
+from eqsat.egraph.slice_runs import join_parts
 from eqsat.egraph.symbols import Symbol
 from eqsat.egraph.view_runs import move_views
 from eqsat.relay.attrs import Attrs
@@ -78,7 +79,7 @@ def compose(egraph: EGraph, nodes: Nodes, root: int, fold: Fold) -> list[Compose
         fold: Computes constants.
     """
     graph = GivenGraph(egraph, nodes, root, fold)
-    composed = [*move_views(graph), *move_shifts(graph)]
+    composed = [*join_parts(graph), *move_views(graph), *move_shifts(graph)]
     forms = _Forms(graph)
     ends, inside, hidden = _chains(forms, graph)
     if ends:

@@ -1,0 +1,251 @@
+"""Parts of a tensor that are joined again after elementwise work become that work on the whole, in one walk.
+
+Each e-node is told as ``core[start:stop]`` along an axis, where the core is the same operator over the cores of its
+operands. A concatenation of such parts that follow each other is one of them again, if their cores are one but for
+constants, which are joined. Rules would look for it among all forms of each of the parts together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from eqsat.egraph.given_graph import Composed, GivenGraph, Node
+from eqsat.egraph.runs import Runs
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.expr import Constant, Op
+from eqsat.relay.op.index import slice_bounds
+from eqsat.relay.traits import Trait
+from eqsat.relay.ty import TensorType, TupleType, Type, is_static
+from eqsat.relay.visitor import children_first
+
+
+class _Run(NamedTuple):
+    """A value as ``core[start:stop]`` along an axis.
+
+    Attributes:
+        core: The handle of an e-node of the given graph, or a draft.
+        axis, start, stop: What is taken of it; all of axis 0 if it is the whole.
+        joins: The concatenations since the run began.
+    """
+
+    core: int
+    axis: int = 0
+    start: int = 0
+    stop: int = 0
+    joins: int = 0
+
+    @property
+    def taken(self) -> tuple[int, int, int]:
+        return self.axis, self.start, self.stop
+
+
+def join_parts(graph: GivenGraph) -> list[Composed]:
+    """Join the parts of tensors in a graph; what they became, in place of which they stand."""
+    symbols = graph.vocabulary.symbols
+    has_joins = any(getattr(symbols[node.symbol].op, "name", "") == "concatenate" for node in graph.nodes)
+    return SliceRuns(graph).make() if has_joins else []
+
+
+class SliceRuns(Runs[_Run]):
+    """The runs of elementwise operators over parts of tensors."""
+
+    def __init__(self, graph: GivenGraph):
+        self._known: dict[tuple[Any, ...], int] = {}  # drafts, each once
+        self._nodes: dict[int, Node] = {}  # splits and tuples
+        super().__init__(graph)
+
+    def is_worth(self, run: _Run) -> bool:
+        return run.joins > 0
+
+    def written(self, run: _Run) -> int:
+        whole = self._tensor(run.core)
+        assert whole is not None
+        if run.taken == _whole(whole):
+            return run.core
+        return self.draft_call(
+            "strided_slice", [run.core], begin=(run.start,), end=(run.stop,), strides=(1,), axes=(run.axis,)
+        )
+
+    def draft(self, symbol: int, atom: int, children: Sequence[int], ty: Type) -> int:
+        """A draft, which parts that are alike have in common."""
+        key = (symbol, atom, *children)
+        if key not in self._known:
+            self._known[key] = super().draft(symbol, atom, children, ty)
+        return self._known[key]
+
+    def follow(self, node: Node, name: str, op: Op | None, value: Any) -> None:
+        found, ty = None, self._tensor(node.handle)
+        if name in ("split", "tuple"):
+            self._nodes[node.handle] = node
+            return
+        if ty is None:
+            return
+        if name == "strided_slice":
+            found = self._sliced(node.children[0], value)
+        elif name == "project" and node.children[0] in self._nodes:
+            found = self._part(self._nodes[node.children[0]], value)
+        elif name == "concatenate" and node.children[0] in self._nodes:
+            found = self._joined(self._nodes[node.children[0]], value, ty)
+        elif op is not None and op.has(Trait.ELEMENTWISE) and not op.has(Trait.STATEFUL):
+            found = self._applied(node, ty)
+        if found is not None:
+            self[node.handle] = found
+            if any(child in self for child in node.children):
+                self.within.add(node.handle)
+
+    # ---- runs
+
+    def _tensor(self, handle: int) -> TensorType | None:
+        """The type of a handle or draft that is a tensor of known shape, with axes."""
+        ty = self.type(handle)
+        return ty if isinstance(ty, TensorType) and is_static(ty) and ty.shape else None
+
+    def _run(self, handle: int) -> _Run | None:
+        """The run that a handle is in; without one it is the whole of itself."""
+        ty = self._tensor(handle)
+        return self.get(handle) or (None if ty is None else _Run(handle, *_whole(ty)))
+
+    def _taken(self, data: int, axis: int, start: int, stop: int) -> _Run | None:
+        """A part of a value."""
+        run, ty = self._run(data), self._tensor(data)
+        if run is None or ty is None or not 0 <= start <= stop <= ty.concrete_shape[axis]:
+            return None
+        whole = self._tensor(run.core)
+        if whole is None or run.taken == _whole(whole):
+            return _Run(run.core, axis, start, stop, run.joins)
+        if run.axis != axis:
+            return _Run(data, axis, start, stop)
+        return run._replace(start=run.start + start, stop=run.start + stop)
+
+    def _sliced(self, data: int, attrs: Attrs) -> _Run | None:
+        ty = self._tensor(data)
+        if ty is None:
+            return None
+        parts = []
+        for axis, begin, end, stride in slice_bounds(attrs, len(ty.shape)):
+            taken = range(ty.concrete_shape[axis])[begin:end:stride]
+            if stride != 1:
+                return None
+            if len(taken) < ty.concrete_shape[axis]:
+                parts.append((axis, taken.start, taken.start + len(taken)))
+        return self._taken(data, *parts[0]) if len(parts) == 1 else None
+
+    def _part(self, split: Node, index: int) -> _Run | None:
+        """A field of a split."""
+        data, attrs = split.children[0], self.graph.vocabulary.atoms[split.atom].value
+        ty, fields = self._tensor(data), self.type(split.handle)
+        if ty is None or not isinstance(fields, TupleType):
+            return None
+        axis = attrs.axis % len(ty.shape)
+        lengths = [field.shape[axis] for field in fields.fields[: index + 1] if isinstance(field, TensorType)]
+        stops = list(accumulate([length for length in lengths if isinstance(length, int)]))
+        if len(stops) <= index:
+            return None
+        return self._taken(data, axis, stops[index - 1] if index else 0, stops[index])
+
+    def _applied(self, node: Node, ty: TensorType) -> _Run | None:
+        """An elementwise operator over equal parts, and constants that do not vary along their axis."""
+        constants = self.graph.constants
+        varying = [child for child in node.children if child not in constants]
+        runs = [self._run(child) for child in varying]
+        first = runs[0]
+        if first is None or not any(child in self for child in varying):
+            return None
+        whole = self._tensor(first.core)
+        joins = 0
+        for child, run in zip(varying, runs, strict=True):
+            core = None if run is None else self._tensor(run.core)
+            if run is None or core is None or whole is None or run.taken != first.taken or core.shape != whole.shape:
+                return None
+            if getattr(self.type(child), "shape", None) != ty.shape:
+                return None
+            joins = max(joins, run.joins)
+        assert whole is not None
+        if first.taken != _whole(whole) and self._vary(node, first.axis, ty):
+            return None
+        cores = iter([run.core for run in runs if run is not None])
+        operands = [child if child in constants else next(cores) for child in node.children]
+        core_type = TensorType(whole.shape, ty.dtype)
+        return first._replace(core=self.draft(node.symbol, node.atom, operands, core_type), joins=joins)
+
+    def _vary(self, node: Node, axis: int, of: TensorType) -> bool:
+        """Whether a constant operand has several elements along an axis of the result."""
+        shapes = [self.graph.array(self.graph.constants[c]).shape for c in node.children if c in self.graph.constants]
+        places = [axis - len(of.shape) + len(shape) for shape in shapes]
+        return any(place >= 0 and shape[place] != 1 for place, shape in zip(places, shapes, strict=True))
+
+    def _joined(self, fields: Node, attrs: Attrs, ty: TensorType) -> _Run | None:
+        """A concatenation of parts that follow each other."""
+        runs = [self[child] for child in fields.children if child in self]
+        axis = attrs.axis % len(ty.shape)
+        follow = all(run.stop == after.start for run, after in pairwise(runs))
+        if len(runs) < max(len(fields.children), 2) or any(run.axis != axis for run in runs) or not follow:
+            return None
+        whole = self._tensor(runs[0].core)
+        if whole is None or any(self.type(run.core) != whole for run in runs):
+            return None
+        core = self._united([run.core for run in runs], [run.stop - run.start for run in runs], axis, whole)
+        if core is None:
+            return None
+        self[fields.handle] = _Run(fields.handle)
+        self.within.add(fields.handle)
+        start, stop = runs[0].start, runs[-1].stop
+        if stop - start == whole.shape[axis]:
+            axis, start, stop = _whole(whole)
+        return _Run(core, axis, start, stop, max(run.joins for run in runs) + 1)
+
+    # ---- cores that are one but for constants
+
+    def _united(self, cores: Sequence[int], lengths: Sequence[int], axis: int, whole: TensorType) -> int | None:
+        """The core of which parts of those lengths are parts of the given cores."""
+        united: dict[tuple[int, ...], int] = {}
+
+        def below(group: tuple[int, ...]) -> list[tuple[int, ...]]:
+            return [] if self._is_leaf(group) else list(zip(*map(self._operands, group), strict=True))
+
+        if sum(lengths) != whole.shape[axis] and len({*cores}) > 1:
+            return None
+        for group in children_first([tuple(cores)], below):
+            found = self._joined_constant(group, lengths, axis, whole) if self._is_leaf(group) else None
+            if found is None and not self._is_leaf(group):
+                symbol, atom, _, ty = self._drafts[-1 - group[0]]
+                found = self.draft(symbol, atom, [united[each] for each in below(group)], ty)
+            if found is None:
+                return None
+            united[group] = found
+        return united[tuple(cores)]
+
+    def _operands(self, core: int) -> tuple[int, ...]:
+        return self._drafts[-1 - core].children
+
+    def _is_leaf(self, group: Sequence[int]) -> bool:
+        """Whether e-nodes are one, or no calls of one operator."""
+        if len({*group}) == 1 or max(group) >= 0:
+            return True
+        drafts = [self._drafts[-1 - each] for each in group]
+        heads = {(draft.symbol, draft.atom, len(draft.children)) for draft in drafts}
+        return len(heads) > 1 or not drafts[0].children
+
+    def _joined_constant(self, group: Sequence[int], lengths: Sequence[int], axis: int, of: TensorType) -> int | None:
+        """One e-node, or the constants of parts beside each other."""
+        if len({*group}) == 1:
+            return group[0]
+        atoms = [atom for each in group if (atom := self.constant(each)) is not None]
+        arrays = [self.graph.array(atom) for atom in atoms]
+        rank = len(of.shape)
+        if len(arrays) < len(group) or any(array.ndim > rank for array in arrays):
+            return None
+        laid_out = [array.reshape(*[1] * (rank - array.ndim), *array.shape) for array in arrays]
+        if len({(*array.shape[:axis], *array.shape[axis + 1 :]) for array in laid_out}) > 1:
+            return None
+        parts = [np.repeat(array, length, axis) for array, length in zip(laid_out, lengths, strict=True)]
+        return self.draft_constant(self.graph.vocabulary.constant(Constant(np.concatenate(parts, axis))))
+
+
+def _whole(ty: TensorType) -> tuple[int, int, int]:
+    """All of a tensor, as a part."""
+    return 0, 0, ty.concrete_shape[0]
