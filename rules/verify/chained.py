@@ -130,7 +130,7 @@ def _link(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str,
 def _parted(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str) -> Expr:
     """Parts along an axis that are joined again after elementwise work on each."""
     axis = rng.randrange(len(SHAPE))
-    sections = rng.choice([3, (1,), (2,)])
+    sections: Any = rng.choice([3, (1,), (2,)])
     split: Any = relay.split(x, sections, axis)
     starts = [0, 1, 2, 3] if isinstance(sections, int) else [0, *sections, 3]
     slices = [relay.strided_slice(x, (one,), (other,), (1,), axes=(axis,)) for one, other in pairwise(starts)]
