@@ -217,6 +217,89 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
     ),
     "max pool of conv * a": ((1, 4, 8, 8), lambda x, i: max_pool(nn.relu(conv(x))) * number(1.1)),
     "a x^2 + b x + c": ((4, 8), lambda x, i: x * x * number(0.1) + x * number(0.5) + number(0.2)),
+    "sum of three": ((4, 8), lambda x, i: x + x * number(0.2) + x * number(0.3)),
+    "x * a + z * b": ((4, 8), lambda x, i: x * number(0.9) + relay.var(f"z{i}", shape=(4, 8)) * number(0.1)),
+    "diamond of relus": ((4, 8), lambda x, i: nn.relu(x + number(0.1)) + nn.relu(x * number(0.5))),
+    "diamond of gates": ((4, 8), lambda x, i: relay.tanh(x * number(0.5)) * relay.sigmoid(x + number(0.5))),
+    "diamond of three": (
+        (4, 8),
+        lambda x, i: (x + number(1)) * number(0.2) + (x - number(3)) * number(0.4) + x / number(5),
+    ),
+    "residual dense": ((4, 8), lambda x, i: x + nn.bias_add(nn.dense(x, normal(8, 8)), normal(8))),
+    "residual * a": ((4, 8), lambda x, i: x * number(0.5) + nn.dense(x, normal(8, 8)) * number(0.5)),
+    "x + (dense + array) * array": ((4, 8), lambda x, i: x + (nn.dense(x, normal(8, 8)) + normal(8)) * normal(8)),
+    "norm, relu, conv, + x": ((1, 4, 8, 8), lambda x, i: x + conv(nn.relu(normalized(x)))),
+    "matmul + array": ((4, 8), lambda x, i: nn.matmul(x, normal(8, 8)) + normal(8)),
+    "matmul of x * a + b": ((4, 8), lambda x, i: nn.matmul(x * number(0.5) + number(0.2), normal(8, 8))),
+    "matmul of a transpose": ((8, 8), lambda x, i: nn.matmul(relay.transpose(x), normal(8, 8))),
+    "dense, gelu, dense": (
+        (4, 8),
+        lambda x, i: nn.dense(gelu(nn.bias_add(nn.dense(x, normal(16, 8)), normal(16))), normal(8, 16)),
+    ),
+    "relu(dense) * array": (
+        (4, 8),
+        lambda x, i: nn.relu(nn.bias_add(nn.dense(x, normal(8, 8)), normal(8))) * positive(8),
+    ),
+    "gelu of x * array + array": ((4, 8), lambda x, i: gelu(x * normal(8) + normal(8))),
+    "gelu of three axes turned": ((2, 3, 4), lambda x, i: gelu(relay.transpose(x, axes=(1, 2, 0)))),
+    "silu of a transpose": ((8, 8), lambda x, i: relay.transpose(x) * relay.sigmoid(relay.transpose(x))),
+    "conv, turned * array + array": (
+        (1, 4, 8, 8),
+        lambda x, i: relay.transpose(
+            relay.transpose(conv(x), axes=(0, 2, 3, 1)) * normal(4) + normal(4), axes=(0, 3, 1, 2)
+        ),
+    ),
+    "(conv * array + array) * array": (
+        (1, 4, 8, 8),
+        lambda x, i: (conv(x) * normal(4, 1, 1) + normal(4, 1, 1)) * normal(4, 1, 1),
+    ),
+    "a x + b in a x + b": ((4, 8), lambda x, i: ((x * number(0.1) + number(0.2)) * x + number(0.5)) * x + number(0.2)),
+    "(x + a) (x - a)": ((4, 8), lambda x, i: (x + number(0.5)) * (x - number(0.5))),
+    "a / x + b": ((4, 8), lambda x, i: number(2) / x + number(0.3)),
+    "concat of slices + a": (
+        (4, 24),
+        lambda x, i: relay.concatenate(
+            [relay.tanh(relay.strided_slice(x, [0, 6 * j], [4, 6 * j + 6])) + number(0.1) for j in range(4)], axis=1
+        ),
+    ),
+    "concat of scaled slices": (
+        (4, 24),
+        lambda x, i: relay.concatenate(
+            [relay.strided_slice(x, [0, 8 * j], [4, 8 * j + 8]) * number(1 + j / 10) for j in range(3)], axis=1
+        ),
+    ),
+    "concat of a split": (
+        (4, 24),
+        lambda x, i: relay.concatenate([nn.relu(part) for part in relay.split(x, 4, axis=1)], axis=1),
+    ),
+    "gate of a split": (
+        (4, 16),
+        lambda x, i: (lambda parts: relay.concatenate([parts[0] * relay.sigmoid(parts[1]), parts[1]], axis=1))(
+            relay.split(x, 2, axis=1)
+        ),
+    ),
+    "root mean square norm, dense": (
+        (4, 8),
+        lambda x, i: nn.dense(
+            x * relay.rsqrt(relay.mean(x * x, axis=-1, keepdims=True) + number(1e-5)) * normal(8), normal(8, 8)
+        ),
+    ),
+    "cast and back * a": (
+        (4, 8),
+        lambda x, i: relay.cast(relay.cast(x, "float64") * relay.const(1.1, "float64"), "float32"),
+    ),
+    "relu, * array, + array": (
+        (4, 8),
+        lambda x, i: nn.relu(x) if i % 3 == 0 else x * normal(8) if i % 3 == 1 else x + normal(8),
+    ),
+    "conv, norm, pool": (
+        (1, 4, 8, 8),
+        lambda x, i: conv(x) if i % 3 == 0 else normalized(x) if i % 3 == 1 else max_pool(x),
+    ),
+    "dense, transpose, * a": (
+        (8, 8),
+        lambda x, i: nn.dense(x, normal(8, 8)) if i % 3 == 0 else relay.transpose(x) if i % 3 == 1 else x * number(0.5),
+    ),
     "scaled convolution": (
         (1, 4, 8, 8),
         lambda x, i: nn.relu(conv(x) * normal(4, 1, 1) + normal(4, 1, 1)),

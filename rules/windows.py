@@ -35,7 +35,7 @@ from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, many
 from eqsat.relay.op import concatenate
-from eqsat.relay.op.nn.window import SPATIAL, channels_first
+from eqsat.relay.op.nn.window import SPATIAL, channels_first, takes_data_only
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.joining import all_same
@@ -165,15 +165,6 @@ def is_along_channels(attrs: Attrs, of: TensorType, constant: TensorType) -> boo
     return rank in SPATIAL and attrs.layout == channels_first(rank) and bool(channel_count(constant, of, 1))
 
 
-def averages_data_only(attrs: Attrs) -> bool:
-    """Guard: a pool averages some data and no padding, so that an average of equal numbers is that number."""
-    padding = attrs.get("padding", ())
-    if not any(padding):
-        return not attrs.get("ceil_mode", False)
-    beyond_padding = all(map(operator.lt, padding, tuple(attrs.pool_size) * 2))
-    return beyond_padding and not attrs.ceil_mode and not attrs.count_include_pad
-
-
 def through(name: str) -> list[Rewrite]:
     """The rules that a pool commutes with a scale, a shift and a bias.
 
@@ -193,7 +184,7 @@ def through(name: str) -> list[Rewrite]:
 
     def may_shift(whole: DFPattern, constant: DFPattern) -> list[Guard]:
         finite = when(is_finite, value_of(constant))
-        return [finite] if is_maximum else [finite, when(averages_data_only, attrs_of(whole))]
+        return [finite] if is_maximum else [finite, when(takes_data_only, attrs_of(whole))]
 
     def law(verb: str, left: DFPattern, right: DFPattern, *guards: Guard | Distinct | Base | Settled) -> Rewrite:
         return rewrite(f"{verb}-{short}", left, right, *guards, soundness=ROUNDING)

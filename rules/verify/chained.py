@@ -27,13 +27,13 @@ def chains(rng: random.Random, count: int) -> Iterator[Instance]:
         numbers = np.random.default_rng(rng.randrange(1 << 30))
         x = relay.var("x", shape=SHAPE, dtype=dtype)
         chain: Expr = x
-        kind, has_bounds = rng.choice(["constants", "views", "products", "parts"]), rng.random() < 0.5
-        length = {"constants": LONG, "views": 2 * MANY, "products": 2, "parts": 1}[kind]
+        kind, has_bounds = rng.choice(["constants", "views", "products", "parts", "pools"]), rng.random() < 0.5
+        length = {"constants": LONG, "views": 2 * MANY, "products": 2, "parts": 1, "pools": LONG // 2}[kind]
         for _ in range(length + rng.randrange(4)):
             if kind == "constants":
                 chain = _link(chain, rng, numbers, dtype, has_bounds)
             else:
-                links = {"views": _viewed, "products": _multiplied, "parts": _parted}
+                links = {"views": _viewed, "products": _multiplied, "parts": _parted, "pools": _pooled}
                 chain = links[kind](chain, rng, numbers, dtype)
         data = numbers.normal(size=SHAPE)
         if kind == "constants":
@@ -144,4 +144,18 @@ def _parted(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: st
 
     parts = [worked(split[place] if is_split else part) for place, part in enumerate(slices)]
     link: Expr = relay.concatenate(parts, axis)
+    return link
+
+
+def _pooled(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str) -> Expr:
+    """A pool of what is scaled, shifted and bounded by numbers."""
+    size, pad = rng.choice([(1, 0), (3, 1), (2, 1)])
+    scaled: Any = x * relay.const(numbers.uniform(0.7, 1.4, rng.choice([(), (3, 1)])), dtype)
+    shifted = scaled + relay.const(numbers.normal(), dtype)
+    links: list[Callable[[], Any]] = [
+        lambda: relay.nn.max_pool1d(relay.nn.relu(shifted), size, padding=(pad, 0 if size == 2 else pad)),
+        lambda: relay.nn.max_pool1d(-scaled, size, padding=(pad, size - 1 - pad)),
+        lambda: relay.nn.avg_pool1d(shifted, size, padding=(pad, size - 1 - pad), count_include_pad=rng.random() < 0.5),
+    ]
+    link: Expr = rng.choice(links)()
     return link

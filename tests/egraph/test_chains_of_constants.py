@@ -231,6 +231,17 @@ def test_a_long_chain_is_composed_in_one_walk(link: Callable[[Any, int], Any], c
     np.testing.assert_allclose(evaluate(best.expr, {"x": data}), given_value, rtol=1e-4, atol=1e-6)
 
 
+BOUNDED = [affine_relu, biased_relu, ramp_of_normalized, between_arrays, bounded, doubled]
+
+
+@pytest.mark.parametrize("link", BOUNDED, ids=lambda link: link.__name__)
+def test_a_short_chain_costs_no_more_than_a_long_one(link: Callable[[Any, int], Any]) -> None:
+    """Bounds pass scales and shifts, however few there are."""
+    longest = eqsat.extract(eqsat.saturate(chain(link, 80))).cost
+    for length in (2, 4, 9):
+        assert eqsat.extract(eqsat.saturate(chain(link, length))).cost <= longest + (length % 2)
+
+
 def test_a_scale_may_vanish_beside_a_shift_but_does_not_become_0() -> None:
     best = eqsat.extract(eqsat.saturate(chain(shifted_and_divided, 100)))
     assert best.cost == 2

@@ -11,23 +11,23 @@ scales and shifts by rules. Transposes and views leave long runs of elementwise 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from eqsat.egraph.bases import POOLS
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.given_graph import Composed, Fold, GivenGraph, Node
 from eqsat.egraph.nodes import Nodes
 from eqsat.egraph.product_runs import move_shifts
-from eqsat.egraph.scales import is_scale
+from eqsat.egraph.runs import Runs
+from eqsat.egraph.scales import is_moderate, is_scale
 from eqsat.egraph.slice_runs import join_parts
-from eqsat.egraph.symbols import Symbol
 from eqsat.egraph.view_runs import move_views
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Op
-from eqsat.relay.op.op import make_attrs
-from eqsat.relay.relations import call_type
+from eqsat.relay.op.nn.window import channels_first, takes_data_only
 from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 
 LONG = 32
@@ -48,10 +48,10 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class _Form(NamedTuple):
-    """A value as ``minimum(maximum(base * scale + shift, low), high)``.
+    """A value as ``minimum(maximum(core * scale + shift, low), high)``.
 
     Attributes:
-        base: The handle of what it comes from.
+        core: The handle of what it comes from, or a draft.
         scale, shift: Atoms of constants that broadcast against the value; None: 1 and 0.
         low, high: Bounds, too, the lower one first; None: there is none.
         links: The e-nodes of the longest way from where the first chain began.
@@ -59,7 +59,7 @@ class _Form(NamedTuple):
         last: The last steps, which rules make one of each kind of.
     """
 
-    base: int
+    core: int
     scale: int | None = None
     shift: int | None = None
     low: int | None = None
@@ -79,44 +79,7 @@ def compose(egraph: EGraph, nodes: Nodes, root: int, fold: Fold) -> list[Compose
         fold: Computes constants.
     """
     graph = GivenGraph(egraph, nodes, root, fold)
-    composed = [*join_parts(graph), *move_views(graph), *move_shifts(graph)]
-    forms = _Forms(graph)
-    ends, inside, hidden = _chains(forms, graph)
-    if ends:
-        all_ends = {*ends}
-        egraph.hide_nodes([inside[handle] for handle in sorted(hidden)])
-        for end in ends:
-            before = len(egraph.new_nodes)
-            result = forms.add(end)
-            egraph.union(end, result)
-            made = egraph.new_nodes.since(before)
-            composed.append(Composed(end, graph.links(inside, all_ends, end), made, result))
-        egraph.flush()
-    return composed
-
-
-def _chains(forms: _Forms, graph: GivenGraph) -> tuple[list[int], dict[int, Node], set[int]]:
-    """What ends chains, the e-nodes of these, and the handles of those in long ones, which nothing else reads."""
-    readers = graph.readers(forms)
-    nodes = {node.handle: node for node in graph.nodes if node.handle in forms}
-    ends: list[int] = []
-    inside: dict[int, Node] = {}
-    hidden: set[int] = set()
-    for handle in reversed(forms):
-        form, above = forms[handle], readers.get(handle, [])
-        is_within = (
-            handle != graph.root
-            and above
-            and all(reader in inside and forms[reader].base == form.base for reader in above)
-        )
-        if not is_within and not (forms.is_worth(handle) and forms.is_whole(handle)):
-            continue
-        if not is_within:
-            ends.append(handle)
-        inside[handle] = nodes[handle]
-        if hidden.issuperset(above) if is_within else form.links >= LONG:
-            hidden.add(handle)
-    return ends[::-1], inside, hidden
+    return [*join_parts(graph), *move_views(graph), *move_shifts(graph), *Chains(graph).make()]
 
 
 def _followed(form: _Form, steps: Sequence[str]) -> _Form:
@@ -141,76 +104,72 @@ def _is_static_float(ty: Type | None) -> bool:
     return isinstance(ty, TensorType) and is_static(ty) and ty.dtype in _FLOATS
 
 
-class _Forms(dict[int, _Form]):
-    """Handle -> form, of the e-nodes that are more than a base."""
+class Chains(Runs[_Form]):
+    """The chains of sums, products, maxima and minima with constants."""
 
     def __init__(self, graph: GivenGraph):
-        super().__init__()
-        self.graph = graph
         self._computed = graph.computed
         self._array = graph.array
         self._are_float: dict[int, bool] = {}  # by types
-        for node in graph.nodes:
-            symbol, children = graph.vocabulary.symbols[node.symbol], node.children
-            if node.handle in graph.constants or not children or not all(map(self._is_float, children)):
-                continue
-            constants = [graph.constants.get(child) for child in children]
-            chained, alone = [self.get(child, _Form(child)) for child in children], list(map(_Form, children))
-            for forms in (chained, alone):  # a chain begins anew where its constants would overflow
-                form = self._form(symbol, graph.vocabulary.atoms[node.atom].value, forms, children, constants)
-                if form is not None:
-                    links = max(each.links for each in chained) + 1
-                    self[node.handle] = _followed(form, _STEPS.get(symbol.name, ()))._replace(links=links)
-                    break
+        super().__init__(graph)
+
+    def follow(self, node: Node, name: str, op: Op | None, value: Any) -> None:
+        graph, children = self.graph, node.children
+        if not all(map(self._is_float, children)):
+            return
+        constants = [graph.constants.get(child) for child in children]
+        chained, alone = [self.get(child, _Form(child)) for child in children], list(map(_Form, children))
+        for forms in (chained, alone):  # a chain begins anew where its constants would overflow
+            form = self._form(name, value, forms, children, constants)
+            if form is None and name in POOLS:
+                form = self._pooled(node, value, forms[0])
+            if form is not None:
+                links = max(each.links for each in chained) + 1
+                self[node.handle] = _followed(form, _STEPS.get(name, ()))._replace(links=links)
+                if forms is chained and not self.keys().isdisjoint(children):
+                    self.within.add(node.handle)
+                break
 
     def is_worth(self, handle: int) -> bool:
         """Whether a chain is long, or is shorter once bounds have passed what comes after them."""
         form = self[handle]
-        return form.links >= LONG or len(self._calls(form)) < form.before + len(form.last)
+        if form.links < LONG and len(self._calls(form)) >= form.before + len(form.last):
+            return False
+        return self.type(self.written(form)) == self.type(handle)  # nothing that broadcasts is lost
 
-    def is_whole(self, handle: int) -> bool:
-        """Whether what is composed for a handle has the type of the handle: nothing that broadcasts is lost."""
-        types = [self.graph.type(self[handle].base), *[ty for *_, ty in self._composed(self[handle])]]
-        return types[-1] == self.graph.type(handle)
+    def hides(self, run: _Form) -> bool:
+        return run.links >= LONG
 
-    def add(self, handle: int) -> int:
-        """Add what is composed for a handle to the e-graph; its handle there."""
-        graph, form = self.graph, self[handle]
-        found = form.base
-        for name, attrs, constant, ty in self._composed(form):
-            operands = [found]
-            if constant is not None:
-                operands.append(graph.add(graph.constant_symbol, constant, (), graph.constant_type(constant)))
-            found = graph.add_call(name, attrs, operands, ty)
-        return found
+    def written(self, run: _Form) -> int:
+        result = run.core
+        for name, attrs, constant in self._calls(run):
+            operands = [result] if constant is None else [result, self.draft_constant(constant)]
+            result = self.draft_call(name, operands, **attrs)
+        return result
 
-    def _calls(self, form: _Form) -> list[tuple[str, dict[str, Any] | None, int | None]]:
+    def _calls(self, form: _Form) -> list[tuple[str, dict[str, Any], int | None]]:
         """The calls of a form, innermost first: operator, attributes, and the atom of a second operand."""
         low, high = self._number(form.low), self._number(form.high)
-        clip = {"a_min": -math.inf if low is None else low, "a_max": math.inf if high is None else high}
-        calls: list[tuple[str, dict[str, Any] | None, int | None]] = [
-            ("multiply", None, form.scale),
-            ("add", None, form.shift),
-            ("maximum", None, form.low if low is None else None),
-            ("minimum", None, form.high if high is None else None),
-            ("clip", None if low is None and high is None else clip, None),
+        calls: list[tuple[str, dict[str, Any], int | None]] = [
+            (name, {}, constant)
+            for name, constant in (
+                ("multiply", form.scale),
+                ("add", form.shift),
+                ("maximum", form.low if low is None else None),
+                ("minimum", form.high if high is None else None),
+            )
+            if constant is not None
         ]
-        return [call for call in calls if call[1:] != (None, None)]
-
-    def _composed(self, form: _Form) -> Iterator[tuple[str, Attrs | None, int | None, Type]]:
-        """The calls of a form with their types."""
-        ty: Type = self._tensor(form.base)
-        for name, given, constant in self._calls(form):
-            op = Op.get(name)
-            attrs = None if given is None else make_attrs(op, given)
-            ty = call_type(op, attrs, [ty] if constant is None else [ty, self.graph.constant_type(constant)])
-            yield name, attrs, constant, ty
+        if low is not None or high is not None:
+            bounds = {"a_min": -math.inf if low is None else low, "a_max": math.inf if high is None else high}
+            calls.append(("clip", bounds, None))
+        return calls
 
     # ---- what is known of e-nodes and constants
 
     def _tensor(self, handle: int) -> TensorType:
         """The type of a handle whose type is that of a tensor."""
-        ty = self.graph.type(handle)
+        ty = self.type(handle)
         assert isinstance(ty, TensorType)
         return ty
 
@@ -218,7 +177,7 @@ class _Forms(dict[int, _Form]):
         return self._tensor(handle).concrete_shape
 
     def _is_float(self, handle: int) -> bool:
-        ty = self.graph.type(handle)
+        ty = self.type(handle)
         if id(ty) not in self._are_float:  # a tuple of many fields is asked for by each projection of it
             fields = ty.fields if isinstance(ty, TupleType) else [ty]
             self._are_float[id(ty)] = all(map(_is_static_float, fields))
@@ -243,7 +202,7 @@ class _Forms(dict[int, _Form]):
 
     def _form(
         self,
-        symbol: Symbol,
+        name: str,
         value: Any,
         forms: Sequence[_Form],
         children: Sequence[int],
@@ -251,9 +210,8 @@ class _Forms(dict[int, _Form]):
     ) -> _Form | None:
         """The form of an e-node over forms of its children; None where it is a base."""
         data, others = forms[0], constants[1:]
-        name = symbol.name
         if name == "project":
-            return data if value == 0 and data.base != children[0] else None
+            return data if value == 0 and data.core != children[0] else None
         if name == "negative":
             return self._opposite(data)
         if name == "nn.batch_norm" and None not in others:
@@ -261,7 +219,7 @@ class _Forms(dict[int, _Form]):
         if name == "nn.bias_add" and None not in others:
             return self._shifted(data, self._along(others[0], children[0], value.axis))
         if name == "nn.relu":
-            return self._bounded(data, "maximum", self._filled(0.0, data.base))
+            return self._bounded(data, "maximum", self._filled(0.0, data.core))
         if name == "clip":
             return self._clipped(data, value)
         if name in ("maximum", "minimum") and any(each is not None for each in constants):
@@ -274,6 +232,22 @@ class _Forms(dict[int, _Form]):
         if name in ("add", "subtract"):
             return self._sum(name, forms, constants)
         return None
+
+    def _pooled(self, node: Node, attrs: Attrs, form: _Form) -> _Form | None:
+        """A pool, which constants pass that lie along channels: a maximum of what grows, and averages of products."""
+        of, result = self._tensor(form.core), self.type(node.handle)
+        rank, constants = len(of.shape), [self._array(each) for each in form[1:5] if each is not None]
+        if not isinstance(result, TensorType) or attrs.layout != channels_first(rank - 2) or not constants:
+            return None
+        if any(dim != 1 for array in constants for dim in array.shape[::-1][: rank - 2]):
+            return None
+        scale = np.ones(()) if form.scale is None else self._array(form.scale)
+        is_bounded, is_shifted = (form.low, form.high) != (None, None), form.shift is not None
+        if "max" in self.graph.vocabulary.symbols[node.symbol].name:
+            passes = bool(np.all(scale > 0)) and (not is_bounded or takes_data_only(attrs))
+        else:
+            passes = is_moderate(scale) and not is_bounded and (not is_shifted or takes_data_only(attrs))
+        return form._replace(core=self.draft(node.symbol, node.atom, [form.core], result)) if passes else None
 
     def _sum(self, name: str, forms: Sequence[_Form], constants: Sequence[int | None]) -> _Form | None:
         one, other = forms
@@ -291,7 +265,7 @@ class _Forms(dict[int, _Form]):
         return None if None in found.values() else form._replace(**found)
 
     def _scaled(self, form: _Form, by: int | None, name: str = "multiply") -> _Form | None:
-        unit = self._filled(1.0, form.base) if form.scale is None else form.scale
+        unit = self._filled(1.0, form.core) if form.scale is None else form.scale
         scale = self._computed(name, unit, by)
         if by is None or scale is None:
             return None
@@ -303,8 +277,8 @@ class _Forms(dict[int, _Form]):
         if np.all(self._array(by) > 0) or (form.low is None and form.high is None):
             return self._multiplied(form, ("low", "high"), name, by)
         # where a number is negative, the lower bound becomes the upper one
-        bounds = [self._filled(-np.inf, form.base) if form.low is None else form.low]
-        bounds += [self._filled(np.inf, form.base) if form.high is None else form.high]
+        bounds = [self._filled(-np.inf, form.core) if form.low is None else form.low]
+        bounds += [self._filled(np.inf, form.core) if form.high is None else form.high]
         first, second = [self._product(name, bound, by) for bound in bounds]
         form = form._replace(low=self._extreme("minimum", first, second), high=self._extreme("maximum", first, second))
         return None if None in (form.low, form.high) else form
@@ -340,23 +314,23 @@ class _Forms(dict[int, _Form]):
             return None
         for name, bound in (("maximum", attrs.a_min), ("minimum", attrs.a_max)):
             if found is not None and np.isfinite(bound):
-                found = self._bounded(found, name, self._filled(bound, form.base))
+                found = self._bounded(found, name, self._filled(bound, form.core))
         return found
 
     def _opposite(self, form: _Form) -> _Form | None:
-        return self._scaled(form, self._filled(-1.0, form.base))
+        return self._scaled(form, self._filled(-1.0, form.core))
 
     def _both(self, one: _Form, other: _Form) -> _Form | None:
         """A sum of forms of one base, whose scales have one sign: where they differ, an infinite base becomes NaN."""
         if one._replace(links=other.links) == other:
-            return self._scaled(one, self._filled(2.0, one.base))
+            return self._scaled(one, self._filled(2.0, one.core))
         if any(bound is not None for each in (one, other) for bound in (each.low, each.high)):
             return None
-        unit = self._filled(1.0, one.base)
+        unit = self._filled(1.0, one.core)
         scales = [unit if each.scale is None else each.scale for each in (one, other)]
         signs = {sign for scale in scales for sign in np.unique(np.sign(self._array(scale))).tolist()}
         scale = self._computed("add", *scales)
-        if one.base != other.base or len(signs) != 1 or scale is None:
+        if one.core != other.core or len(signs) != 1 or scale is None:
             return None
         found: _Form | None = one._replace(scale=scale)
         if found is not None and other.shift is not None:

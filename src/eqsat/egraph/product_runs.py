@@ -46,8 +46,8 @@ def move_shifts(graph: GivenGraph) -> list[Composed]:
 class ProductRuns(Runs[_Run]):
     """The runs of products by constant matrices, with sums and products with constants between them."""
 
-    def is_worth(self, run: _Run) -> bool:
-        return run.has_passed and run.shifts > 1
+    def is_worth(self, handle: int) -> bool:
+        return self[handle].has_passed and self[handle].shifts > 1
 
     def written(self, run: _Run) -> int:
         return run.core if run.shift is None else self.draft_call("nn.bias_add", [run.core, run.shift], axis=-1)

@@ -1,7 +1,8 @@
 """Runs of e-nodes of the given graph that are told, and written, in another way: what walks over such runs share.
 
 A walk tells each e-node as something over a *core*, from what is told so of its operands. What ends a run that is worth
-it gets that form as e-nodes, and rules no longer see the e-nodes of the run, which nothing else reads.
+it gets that form as e-nodes. Most walks take it in place of the e-nodes of the run, which nothing else reads: rules no
+longer see them.
 """
 
 from __future__ import annotations
@@ -71,8 +72,12 @@ class Runs(dict[int, RunT], Generic[RunT]):
         """
 
     @abstractmethod
-    def is_worth(self, run: RunT) -> bool:
-        """Whether a run that ends is made anew."""
+    def is_worth(self, handle: int) -> bool:
+        """Whether a run is made anew, if an e-node ends it."""
+
+    def hides(self, run: RunT) -> bool:
+        """Whether rules no longer see a run that is made anew."""
+        return True
 
     @abstractmethod
     def written(self, run: RunT) -> int:
@@ -112,52 +117,55 @@ class Runs(dict[int, RunT], Generic[RunT]):
 
     def make(self) -> list[Composed]:
         """Make what takes the place of runs that are worth it; the given graph has it instead of them from now on."""
-        ends, inside = self._found()
+        ends, inside, hidden = self._found()
         if not ends:
             return []
-        self.graph.egraph.hide_nodes(inside.values())
-        made = self._made(ends, inside)
+        self.graph.egraph.hide_nodes([inside[handle] for handle in hidden])
+        made = self._made(ends, inside, hidden)
         self.graph.egraph.flush()
         return made
 
-    def _found(self) -> tuple[dict[int, RunT], dict[int, Node]]:
-        """What ends runs that are worth it, and the e-nodes of these, which nothing else reads."""
+    def _found(self) -> tuple[dict[int, RunT], dict[int, Node], dict[int, None]]:
+        """What ends runs that are worth it, their e-nodes, which nothing else reads, and which of them are hidden."""
         graph, readers = self.graph, self.graph.readers(self)
         ends: dict[int, RunT] = {}
         inside: dict[int, Node] = {}
+        hidden: dict[int, None] = {}
         for node in reversed(graph.nodes):
             handle = node.handle
             if handle not in self:
                 continue
             above = readers.get(handle, [])
             is_within = handle != graph.root and above and all(r in inside and r in self.within for r in above)
-            if not is_within and not self.is_worth(self[handle]):
+            if not is_within and not self.is_worth(handle):
                 continue
             if not is_within:
                 ends[handle] = self[handle]
             inside[handle] = node
-        return ends, inside
+            if all(reader in hidden for reader in above) if is_within else self.hides(self[handle]):
+                hidden[handle] = None
+        return ends, inside, hidden
 
-    def _made(self, ends: Mapping[int, RunT], inside: Mapping[int, Node]) -> list[Composed]:
+    def _made(self, ends: Mapping[int, RunT], inside: Mapping[int, Node], hidden: Container[int]) -> list[Composed]:
         graph, egraph = self.graph, self.graph.egraph
         taken: dict[int, int] = {}  # what takes the place of ends and drafts
         nodes: list[Node] = []
         composed = []
         for node in graph.nodes:
-            if node.handle not in inside:
+            if node.handle not in hidden:
                 nodes.append(node._replace(children=[taken.get(child, child) for child in node.children]))
-            elif node.handle in ends:
+            if node.handle in ends:
                 before = len(egraph.new_nodes)
                 written = self.written(ends[node.handle])
                 for index in self._needed(written, taken):
                     symbol, atom, children, ty = self._drafts[index]
                     taken[-1 - index] = graph.add(symbol, atom, [taken.get(child, child) for child in children], ty)
-                taken[node.handle] = taken.get(written, written)
-                egraph.union(node.handle, taken[node.handle])
+                result = taken.get(written, written)
+                egraph.union(node.handle, result)
                 made = egraph.new_nodes.since(before)
                 nodes += [Node(*each) for each in made]
-                links = graph.links(inside, ends, node.handle)
-                composed.append(Composed(node.handle, links, made, taken[node.handle]))
+                composed.append(Composed(node.handle, graph.links(inside, ends, node.handle), made, result))
+                taken[node.handle] = result
         graph.nodes, graph.root = nodes, taken.get(graph.root, graph.root)
         return composed
 

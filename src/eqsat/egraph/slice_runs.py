@@ -58,8 +58,8 @@ class SliceRuns(Runs[_Run]):
         self._nodes: dict[int, Node] = {}  # splits and tuples
         super().__init__(graph)
 
-    def is_worth(self, run: _Run) -> bool:
-        return run.joins > 0
+    def is_worth(self, handle: int) -> bool:
+        return self[handle].joins > 0
 
     def written(self, run: _Run) -> int:
         whole = self._tensor(run.core)

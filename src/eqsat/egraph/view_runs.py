@@ -53,7 +53,8 @@ def _is_view(op: Op | None) -> bool:
 class ViewRuns(Runs[_Run]):
     """The runs of elementwise operators with views among them."""
 
-    def is_worth(self, run: _Run) -> bool:
+    def is_worth(self, handle: int) -> bool:
+        run = self[handle]
         return run.views >= MANY and isinstance(self.type(run.core), TensorType)
 
     def written(self, run: _Run) -> int:

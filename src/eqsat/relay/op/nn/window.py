@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from eqsat.errors import TypeCheckError
+from eqsat.relay.attrs import Attrs
 from eqsat.relay.dims import add_dims, floor_divide_dims
 from eqsat.relay.op.layout import LayoutChange, layout_change
 from eqsat.relay.op.op import Builder, Field, define
@@ -23,6 +24,18 @@ SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 def channels_first(rank: int) -> str:
     """``NCW``, ``NCHW`` or ``NCDHW``."""
     return f"NC{SPATIAL[rank]}"
+
+
+def takes_data_only(attrs: Attrs) -> bool:
+    """Whether a pool takes data into account and no padding: a pool of equal numbers is that number."""
+    padding = attrs.get("padding", ())
+    if attrs.get("ceil_mode", False):
+        return False
+    if not any(padding):
+        return True
+    beyond_padding = all(pad < size for pad, size in zip(padding, tuple(attrs.pool_size) * 2, strict=True))
+    is_dense = all(step == 1 for step in attrs.get("dilation", ()))
+    return beyond_padding and is_dense and not attrs.get("count_include_pad", False)
 
 
 def define_image(
