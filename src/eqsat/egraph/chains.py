@@ -33,16 +33,16 @@ from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 LONG = 32
 """Links from which on a chain is composed. On a shorter one rules are quick, and they know more ways to write it."""
 
-_SCALE, _SHIFT, _LOW, _HIGH = "scale", "shift", "low", "high"
+_SCALE, _SHIFT, _CLIP, _LOW, _HIGH = "scale", "shift", "clip", "low", "high"
 _STEPS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("add", "subtract", "nn.bias_add"), (_SHIFT,)),
     **dict.fromkeys(("multiply", "divide", "negative"), (_SCALE,)),
-    **dict.fromkeys(("nn.relu", "maximum"), (_LOW,)),
+    **dict.fromkeys(("nn.relu", "clip"), (_CLIP,)),
+    "maximum": (_LOW,),
     "minimum": (_HIGH,),
-    "clip": (_LOW, _HIGH),
     "nn.batch_norm": (_SCALE, _SHIFT),
 }
-"""What operators do in a chain."""
+"""What operators do in a chain; maxima and minima with numbers are clips."""
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -86,8 +86,8 @@ def _followed(form: _Form, steps: Sequence[str]) -> _Form:
     """A form with what is told of its steps after further ones."""
     before, last = form.before, form.last
     for step in steps:
-        is_bound = step in (_LOW, _HIGH)
-        meets = last and is_bound == (last[-1] in (_LOW, _HIGH)) and (step not in last[:-1] or not is_bound)
+        is_affine = step in (_SCALE, _SHIFT)
+        meets = last and is_affine == (last[-1] in (_SCALE, _SHIFT)) and (is_affine or step not in last[:-1])
         if not meets:
             before, last = before + len(last), ()
         if step not in last:
@@ -125,7 +125,8 @@ class Chains(Runs[_Form]):
                 form = self._pooled(node, value, forms[0])
             if form is not None:
                 links = max(each.links for each in chained) + 1
-                self[node.handle] = _followed(form, _STEPS.get(name, ()))._replace(links=links)
+                is_clip = name in ("maximum", "minimum") and any(self._number(each) is not None for each in constants)
+                self[node.handle] = _followed(form, (_CLIP,) if is_clip else _STEPS.get(name, ()))._replace(links=links)
                 if forms is chained and not self.keys().isdisjoint(children):
                     self.within.add(node.handle)
                 break
