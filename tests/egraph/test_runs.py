@@ -147,3 +147,12 @@ def test_a_scale_goes_forward_where_others_read_the_product(product: Callable[[A
     best = eqsat.extract(eqsat.saturate(relay.Tuple([relay.tanh(first), second])))
     assert sum(isinstance(node, relay.Call) for node in relay.visitor.post_order(best.expr)) == best.cost
     assert best.cost == 3 + (len(scale) > 1)
+
+
+def test_constants_that_are_too_large_to_be_computed_are_no_runs() -> None:
+    x = relay.var("x", shape=(64, 64))
+    large = relay.sqrt(relay.transpose(array(64, 64))) * number(2)
+    for _ in range(10):
+        x = relay.tanh(relay.transpose(x)) + large
+    joined = relay.concatenate([part + large for part in (x, x)], axis=0)
+    assert eqsat.extract(eqsat.saturate(joined)).optimal

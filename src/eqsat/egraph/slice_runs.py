@@ -152,7 +152,7 @@ class SliceRuns(Runs[_Run]):
         constants = self.graph.constants
         varying = [child for child in node.children if child not in constants]
         runs = [self._run(child) for child in varying]
-        first = runs[0]
+        first = runs[0] if runs else None
         if first is None or not any(child in self for child in varying):
             return None
         whole = self._tensor(first.core)

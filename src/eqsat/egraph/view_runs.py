@@ -107,6 +107,8 @@ class ViewRuns(Runs[_Run]):
         constants = self.graph.constants
         varying = [child for child in node.children if child not in constants]
         runs = {child: self.get(child, _Run(child)) for child in varying}
+        if not runs:  # a constant that is too large to be computed now
+            return None
         first = runs[varying[0]]
         views, core = max(run.views for run in runs.values()), self._core_type(first)
         are_alike = all(run[1:3] == first[1:3] and _has_shape(self.type(child), ty) for child, run in runs.items())
