@@ -7,6 +7,8 @@ values; DenseToSparse and Conv2dToSparse need sparse operators; Legalize and Alt
 equations; CanonicalizeCast undoes sharing; and others move bindings and functions, which an e-graph does not have.
 """
 
+from typing import Any
+
 from eqsat.egraph.author import (
     above_least,
     attrs_of,
@@ -41,9 +43,10 @@ from eqsat.egraph.rule import (
     Rule,
     RuleSet,
     Soundness,
+    flatten,
     refer_by_name,
 )
-from eqsat.rules.activations import activations, gates
+from eqsat.rules.activations import IN_SIGHT, activations, gates, recognised
 from eqsat.rules.affine import affine
 from eqsat.rules.algebra import algebra
 from eqsat.rules.attended import attended, score_parts
@@ -147,6 +150,27 @@ def _rule(name: str) -> Rule:
 
 refer_by_name(_rules.values(), _rule)
 
+
+def _rule_in_sight(name: str) -> Rule:
+    return IN_SIGHT[name]
+
+
+refer_by_name(IN_SIGHT.values(), _rule_in_sight)
+
+
+def in_sight(rules: Any) -> RuleSet:
+    """The same rules, but that what a GELU is written as is not hidden from others once it is found.
+
+    They are for graphs in which it has no operator of its own, and for proofs, in which parts of it may have gone
+    elsewhere.
+
+    Args:
+        rules: Rules and rule sets.
+    """
+    shipped = {id(rule): IN_SIGHT[rule.name] for rule in recognised if rule.name in IN_SIGHT}
+    return RuleSet(getattr(rules, "name", ""), [shipped.get(id(rule), rule) for rule in flatten(rules)])
+
+
 __all__ = [
     "ComposeChains",
     "FoldConstants",
@@ -168,6 +192,7 @@ __all__ = [
     "finite",
     "fold",
     "in_range",
+    "in_sight",
     "index_of",
     "like",
     "lowering",

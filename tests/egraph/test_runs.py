@@ -121,6 +121,15 @@ def test_what_is_read_elsewhere_stays() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+def test_products_of_one_value_stay_siblings() -> None:
+    """The shift of what they have in common passes none of them: they may become one product."""
+    x = relay.var("x", shape=(2, 8))
+    shared = nn.dense(x, array(8, 8)) + array(8)
+    graph = relay.Tuple([nn.dense(shared, array(8, 8)) + array(8) for _ in range(3)])
+    saturation = eqsat.saturate(graph)
+    assert saturation.report.rule("compose-chains").matches == 0
+
+
 def test_a_window_of_padding_only_is_not_bounded() -> None:
     """The greatest number of no data is minus infinity, which a bound before the pool does not see."""
     graph = relay.var("x", shape=(1, 1, 4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -278,3 +279,15 @@ def test_lowering_writes_out_what_is_dear() -> None:
     )
     calls = [node.op.name for node in relay.visitor.post_order(best) if isinstance(node, Call)]
     assert not any(name.startswith("nn.") for name in calls)
+
+
+def test_a_gelu_that_is_written_out_is_in_sight_where_it_has_no_operator() -> None:
+    """Then a weight behind it may take in a half; where it has one, rules no longer see what it is written as."""
+    x = relay.var("x", shape=(4, 8))
+    graph = nn.dense((x * const(0.5)) * (const(1.0) + relay.erf(x * const(0.5**0.5))), array(8, 8))
+    for given, hidden in ((rules.default, True), (rules.in_sight(rules.default), False)):
+        (region,) = eqsat.saturate(graph, given).regions
+        assert any(region.snapshot.hidden) == hidden
+    assert [rule.name for rule in rules.in_sight(rules.default)] == [rule.name for rule in rules.default]
+    shown = rules.in_sight(rules.default).only("gelu")
+    assert pickle.loads(pickle.dumps([*shown])) == [*shown]

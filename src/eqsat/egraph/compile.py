@@ -261,6 +261,7 @@ class RewriteCompiler(RuleRunner):
             hide = self.egraph.hide(node.symbol, " ".join(columns), root, node.swapped)
             if other is None or other.symbol != node.symbol or not made.keys().isdisjoint(other.children):
                 yield hide, ""
+                yield from self._inside(root, query, action)
                 continue
             pairs = [*zip(node.children, other.children, strict=True)]
             differing = [f"(!= {mine} {theirs})" for mine, theirs in pairs if mine != theirs]
@@ -270,6 +271,21 @@ class RewriteCompiler(RuleRunner):
                 hide = self.egraph.hide_unless(node.symbol, node.atom, node.children, other.children, root)
                 differing = [] if node.swapped else [f"(= {node.atom} {other.atom}) {each}" for each in differing]
             yield from ((hide, each) for each in differing)
+
+    def _inside(self, root: str, query: Query, action: Action) -> Iterator[tuple[str, str]]:
+        """The action that hides what only the hidden e-node of a root reads, where the given graph reads it once."""
+        kept = {result for _, result in action.pairs}.union(*[each.children for each in action.made])
+        heads, inside = query.heads, list(query.heads[root].children)
+        for each in inside:
+            if each in heads and each not in kept:
+                inside += [child for child in heads[each].children if child not in inside]
+        found = {each: heads[each] for each in inside if each in heads and each not in kept and heads[each].children}
+        if self.egraph.has_uses and found:
+            hide = [
+                self.egraph.hide(node.symbol, " ".join([node.atom, *node.children]), each, node.swapped)
+                for each, node in found.items()
+            ]
+            yield " ".join(hide), " ".join([f"(= 1 (uses {each}))" for each in found])
 
     def _declare_hidings(self, hidings: Sequence[tuple[str, str]], premises: str, name: str) -> None:
         """Hide what a rule matched, in a ruleset of its own: it runs when what the rule made has its class."""

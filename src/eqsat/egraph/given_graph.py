@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -93,6 +94,10 @@ class GivenGraph:
             found = self.fold(node.symbol, node.atom, *[self.constants[child] for child in node.children])
             if found is not None and self.vocabulary.atoms[found[0]].kind == "constant":
                 self.constants[node.handle] = found[0]
+
+    def reader_counts(self) -> Counter[int]:
+        """How many e-nodes read each handle."""
+        return Counter(child for node in self.nodes for child in node.children)
 
     def readers(self, of: Container[int]) -> dict[int, list[int]]:
         """The handles of the e-nodes that read each of some handles."""

@@ -69,8 +69,12 @@ class ProductRuns(Runs[_Run]):
             return
         if found is not None:
             self[node.handle] = found
-            if varying in self and found.core != node.handle:
+            if self._run(varying) is not None and found.core != node.handle:
                 self.within.add(node.handle)
+
+    def _run(self, handle: int) -> _Run | None:
+        """The run that goes on through an e-node: what several others read is computed with its shift in any case."""
+        return self.get(handle) if self.reader_counts[handle] == 1 and handle != self.graph.root else None
 
     def _varying(self, node: Node) -> int | None:
         """The one of two operands that is no constant."""
@@ -85,7 +89,7 @@ class ProductRuns(Runs[_Run]):
         matrices = [ty for ty in types if _is_matrix(ty) and isinstance(ty, TensorType)]
         if len({ty.dtype for ty in matrices}) > 1 or len(matrices) < len(types):
             return None
-        weight_shape, run = matrices[1].shape, self.get(data)
+        weight_shape, run = matrices[1].shape, self._run(data)
         if len(weight_shape) != 2 or 0 in weight_shape:
             return None
         if run is None or run.shift is None:
@@ -101,7 +105,7 @@ class ProductRuns(Runs[_Run]):
         (constant,) = [child for child in node.children if child != varying]
         if name == "nn.bias_add" and (attrs is None or attrs.axis not in (-1, len(ty.shape) - 1)):
             return None
-        run, row = self.get(varying, _Run(varying)), self._row(constant, ty)
+        run, row = self._run(varying) or _Run(varying), self._row(constant, ty)
         if name == "subtract":
             row = self._computed("negative", row)
         shift = row if run.shift is None else self._computed("add", run.shift, row)
@@ -109,7 +113,7 @@ class ProductRuns(Runs[_Run]):
 
     def _scaled(self, node: Node, name: str, varying: int, ty: TensorType) -> _Run | None:
         (constant,) = [child for child in node.children if child != varying]
-        run, row = self.get(varying), self._row(constant, ty)
+        run, row = self._run(varying), self._row(constant, ty)
         if run is None or run.product is None or row is None:
             return None
         data, weight = run.product.children

@@ -164,12 +164,13 @@ class Like(Template):
         return call_text(f"like {self.call.brief(1)}", self.args, depth)
 
 
-_referred: dict[str, tuple[Any, Callable[[str], Any]]] = {}
+_referred: dict[int, tuple[Any, Callable[[str], Any]]] = {}
+"""The rules that pickles hold by name, by their identity."""
 
 
 def refer_by_name(rules: Iterable[Rule], find: Callable[[str], Rule]) -> None:
     """Let pickles hold the names of rules, which ``find`` finds: rules have functions, which cannot be pickled."""
-    _referred.update((rule.name, (rule, find)) for rule in rules)
+    _referred.update((id(rule), (rule, find)) for rule in rules)
 
 
 class _AnyRule(Immutable):
@@ -184,7 +185,7 @@ class _AnyRule(Immutable):
         raise NotImplementedError
 
     def __reduce__(self) -> Any:
-        rule, find = _referred.get(self.name, (None, None))
+        rule, find = _referred.get(id(self), (None, None))
         return (find, (self.name,)) if rule is self else super().__reduce__()
 
     def _repr_html_(self) -> str:

@@ -358,7 +358,8 @@ class Runner:
         if changed:
             self._settle()
             hiding = {turn: runner.hide_ruleset for turn, runner in native if runner.hide_ruleset and acted.get(turn)}
-            self._run_together(hiding)
+            if self._run_together(hiding)[1]:
+                self.egraph.engine.saturate("facts")  # they hide what is commutative
         return changed
 
     def _live(self) -> list[_Turn]:

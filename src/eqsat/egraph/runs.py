@@ -48,12 +48,14 @@ class Runs(dict[int, RunT], Generic[RunT]):
 
     Attributes:
         within: The e-nodes that continue the runs of their operands.
+        reader_counts: How many e-nodes read each handle.
     """
 
     def __init__(self, graph: GivenGraph):
         super().__init__()
         self.graph = graph
         self.within: set[int] = set()
+        self.reader_counts = graph.reader_counts()
         self._drafts: list[_Draft] = []
         for node in graph.nodes:
             symbol = graph.vocabulary.symbols[node.symbol]

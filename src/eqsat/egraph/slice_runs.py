@@ -180,7 +180,7 @@ class SliceRuns(Runs[_Run]):
 
     def _joined(self, fields: Node, attrs: Attrs, ty: TensorType) -> _Run | None:
         """A concatenation of parts that follow each other."""
-        runs = [self[child] for child in fields.children if child in self]
+        runs = [self[child] for child in fields.children if child in self and self.reader_counts[child] == 1]
         axis = attrs.axis % len(ty.shape)
         follow = all(run.stop == after.start for run, after in pairwise(runs))
         if len(runs) < max(len(fields.children), 2) or any(run.axis != axis for run in runs) or not follow:

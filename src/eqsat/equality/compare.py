@@ -76,9 +76,9 @@ def equal(
     options = Options.of(keywords, rules=rules, limits=limits)
     start = time.perf_counter()
     if options.rules is None:
-        from eqsat.rules import RuleSet, default, spelled  # all the rules take a while to load
+        from eqsat.rules import RuleSet, default, in_sight, spelled  # all the rules take a while to load
 
-        options = replace(options, rules=RuleSet("equal", [default, spelled]))
+        options = replace(options, rules=RuleSet("equal", [in_sight(default), spelled]))
     comparison = Comparison(join(first, second, match), options, exact_constants=exact_constants)
     comparison.seconds["join"] = time.perf_counter() - start
     given = given_samples(comparison.joined.params, inputs) if inputs else None

@@ -45,7 +45,7 @@ from eqsat.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from eqsat.relay.infer import infer_types
 from eqsat.relay.ty import TupleType
 from eqsat.relay.visitor import post_order, rebuild
-from eqsat.rules import RuleSet, default, written
+from eqsat.rules import RuleSet, default, in_sight, written
 
 _SPELLED = Limits(iterations=6, nodes=20_000, seconds=20.0)
 """Limits of the proof that a node equals its written form."""
@@ -429,7 +429,9 @@ class _Spelling:
 
     def prove(self) -> None:
         """Record the steps."""
-        rules = RuleSet("spelling", [FoldConstants(limit=_MOST_FOLDED), *written, *default.without("fold-constants")])
+        rules = RuleSet(
+            "spelling", [FoldConstants(limit=_MOST_FOLDED), *written, *in_sight(default.without("fold-constants"))]
+        )
         for spelled in self._waiting:
             whole = Tuple([spelled.chosen, spelled.read])
             region = saturate(whole, rules, limits=_SPELLED, explain=True).regions[-1]

@@ -37,9 +37,12 @@ from eqsat.onnx.upgrade import at_opset
 from eqsat.pipeline.extract import Extraction, Extractions
 from eqsat.pipeline.options import ModelKeywords, Options, Rules, takes
 from eqsat.relay.expr import Expr, Function
-from eqsat.rules import RuleSet, Soundness, attending, default
+from eqsat.rules import RuleSet, Soundness, attending, default, in_sight
 
 _log = logging.getLogger(__name__)
+
+GELU_SINCE = 20
+"""The first opset with an operator for GELU."""
 
 ATTENTION_SINCE = 23
 """The first opset with operators for attention and rotary embeddings."""
@@ -309,7 +312,9 @@ def acting_rules(model: ir.Model, options: Options) -> Rules:
     """Return the rules that apply to a model: those that the options name or imply."""
     taken = any(function.domain == DOMAIN for function in model.functions.values())  # a name may mean another operator
     if not options.contrib or taken:
-        return rules_for(model) if options.rules is None else options.rules
+        found = rules_for(model) if options.rules is None else options.rules
+        has_gelu = opset_of(model) >= GELU_SINCE or isinstance(found, Schedule)
+        return found if has_gelu else in_sight(found)
     from eqsat.onnx.contrib_rules import contrib  # defines their operators
 
     if options.rules is not None:
