@@ -10,6 +10,8 @@ import pytest
 
 import eqsat
 from eqsat import relay
+from eqsat.egraph import compile
+from eqsat.egraph.join import in_blocks
 from eqsat.relay import nn
 from eqsat.relay.interpreter import evaluate
 
@@ -165,3 +167,28 @@ def test_constants_that_are_too_large_to_be_computed_are_no_runs() -> None:
         x = relay.tanh(relay.transpose(x)) + large
     joined = relay.concatenate([part + large for part in (x, x)], axis=0)
     assert eqsat.extract(eqsat.saturate(joined)).optimal
+
+
+@pytest.mark.parametrize("count", [12, 50, 300])
+def test_slices_of_a_tensor_that_are_joined_are_that_tensor(count: int) -> None:
+    x = relay.var("x", shape=(2, 2 * count))
+    slices = [relay.strided_slice(x, (2 * i,), (2 * i + 2,), axes=(1,)) for i in range(count)]
+    assert eqsat.extract(eqsat.saturate(nn.relu(relay.concatenate(slices, axis=1)))).cost == 1
+
+
+def test_rules_match_many_fields_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a join costs the engine grows with the cube of its premises."""
+    joined = []
+
+    def counted(egraph: Any, query: Any, premises: Any, used: str) -> list[str]:
+        found = in_blocks(egraph, query, premises, used)
+        joined.append((len(premises), len(found)))
+        return found
+
+    monkeypatch.setattr(compile, "in_blocks", counted)
+    x = relay.var("x", shape=(2, 200))
+    parts = relay.split(x, 100, axis=1)
+    graph = relay.concatenate([nn.relu(parts[i]) for i in reversed(range(100))], axis=1)
+    assert eqsat.extract(eqsat.saturate(graph)).cost == 3
+    assert joined
+    assert all(after < before / 5 for before, after in joined)

@@ -18,7 +18,7 @@ from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.facts import find_types
 from eqsat.egraph.forms import needed_heads
-from eqsat.egraph.join import by_operand, by_root
+from eqsat.egraph.join import WIDE, by_operand, by_root, in_blocks
 from eqsat.egraph.layouts import find_layouts
 from eqsat.egraph.prefilter import Dependencies, Prefilter
 from eqsat.egraph.query import Query, QueryCompiler
@@ -137,6 +137,8 @@ class RewriteCompiler(RuleRunner):
         elif len(rule.lhs) == 1 and (rule.bases or rule.settled):
             root = query.classes[rule.lhs[0]]
             needed = by_operand(self.egraph, query, root, needed, used)
+        elif len(needed) > WIDE:
+            needed = in_blocks(self.egraph, query, needed, used)
         premises = " ".join(needed)
         declare = self.egraph.engine.rule
         self.growth = max(self.growth, *[len(each.made) for each in every])

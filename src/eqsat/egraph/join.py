@@ -8,10 +8,17 @@ joined are three of these. Rules by which constants meet share relations of sums
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.query import MatchedNode, Query
+
+WIDE = 48
+"""Premises of a rule over many fields above which there are blocks of them."""
+
+_BLOCK = 12
+"""Premises of a block."""
 
 _WORD = re.compile(r"(\(?)([^\s()]+)")
 _LOOKUP = re.compile(r"\(= (\w+) \(\w+ (\w+)\)\)")
@@ -90,6 +97,49 @@ def by_operand(egraph: EGraph, query: Query, root: str, premises: Sequence[str],
             part = [_relation(egraph, part, classes, outside, "settled", [*lower, f"(= v (val {top}))"])]
         found += part
     return [*found, *rest]
+
+
+def in_blocks(egraph: EGraph, query: Query, premises: Sequence[str], used: str) -> list[str]:
+    """Premises of a rule over many fields, with a relation for each block of them.
+
+    To plan and to search a join takes the engine the cube of the number of premises. The fields of a wide e-node have
+    premises of their own, which share few variables with those of others.
+
+    Args:
+        egraph: What the relations are declared in. Its rules for facts fill them.
+        query: How the rule matches.
+        premises: All premises of the rule.
+        used: The text of what is done with a match.
+    """
+    wide = max(premises, key=lambda premise: len(_variables(premise)))
+    rest = [premise for premise in premises if premise != wide]
+    about = {premise: set(_variables(premise)) for premise in rest}
+    counts = Counter(name for names in about.values() for name in names)
+    common = {name for name, count in counts.items() if count > _BLOCK}
+    apart: dict[str, list[str]] = {}  # by a variable of a field
+    of: dict[str, str] = {}
+    for premise, names in about.items():
+        own = sorted(names - common)
+        known = [of[name] for name in own if name in of]
+        first = known[0] if known else own[0] if own else ""
+        for other in dict.fromkeys(known[1:]):
+            if other != first:
+                apart.setdefault(first, []).extend(apart.pop(other, []))
+                of.update((name, first) for name, now in list(of.items()) if now == other)
+        apart.setdefault(first, []).append(premise)
+        of.update((name, first) for name in own)
+    left = apart.pop("", [])
+    classes, found = set(query.class_variables), [wide, *left]
+    waiting = list(apart.values())
+    while waiting:
+        block: list[str] = []
+        while waiting and len(block) < _BLOCK:
+            block += waiting.pop(0)
+        names = set(_variables(" ".join(block)))
+        others = " ".join([wide, *left, *[premise for part in waiting for premise in part], *found, used])
+        outside = (names & set(_variables(others))) | {_variables(wide)[0]}
+        found.append(_relation(egraph, [wide, *block], classes, outside))
+    return found
 
 
 def _value_of(variable: str) -> str:

@@ -79,7 +79,7 @@ class SliceRuns(Runs[_Run]):
 
     def follow(self, node: Node, name: str, op: Op | None, value: Any) -> None:
         found, ty = None, self._tensor(node.handle)
-        if name in ("split", "tuple"):
+        if name in ("split", "tuple", "joined"):
             self._nodes[node.handle] = node
             return
         if ty is None:
@@ -178,12 +178,14 @@ class SliceRuns(Runs[_Run]):
         places = [axis - len(of.shape) + len(shape) for shape in shapes]
         return any(place >= 0 and shape[place] != 1 for place, shape in zip(places, shapes, strict=True))
 
-    def _joined(self, fields: Node, attrs: Attrs, ty: TensorType) -> _Run | None:
+    def _joined(self, whole_tuple: Node, attrs: Attrs, ty: TensorType) -> _Run | None:
         """A concatenation of parts that follow each other."""
-        runs = [self[child] for child in fields.children if child in self and self.reader_counts[child] == 1]
+        tuples = self._tuples(whole_tuple)
+        fields = [field for each in tuples for field in each.children if field not in self._nodes]
+        runs = [self[field] for field in fields if field in self and self.reader_counts[field] == 1]
         axis = attrs.axis % len(ty.shape)
         follow = all(run.stop == after.start for run, after in pairwise(runs))
-        if len(runs) < max(len(fields.children), 2) or any(run.axis != axis for run in runs) or not follow:
+        if len(runs) < max(len(fields), 2) or any(run.axis != axis for run in runs) or not follow:
             return None
         whole = self._tensor(runs[0].core)
         if whole is None or any(self.type(run.core) != whole for run in runs):
@@ -191,12 +193,17 @@ class SliceRuns(Runs[_Run]):
         core = self._united([run.core for run in runs], [run.stop - run.start for run in runs], axis, whole)
         if core is None:
             return None
-        self[fields.handle] = _Run(fields.handle)
-        self.within.add(fields.handle)
+        self.update((each.handle, _Run(each.handle)) for each in tuples)
+        self.within.update(each.handle for each in tuples)
         start, stop = runs[0].start, runs[-1].stop
         if stop - start == whole.shape[axis]:
             axis, start, stop = _whole(whole)
         return _Run(core, axis, start, stop, max(run.joins for run in runs) + 1)
+
+    def _tuples(self, node: Node) -> list[Node]:
+        """A tuple, or one that joins narrower ones, with these."""
+        is_joined = self.graph.vocabulary.symbols[node.symbol].kind == "joined"
+        return [node, *[self._nodes[child] for child in node.children if child in self._nodes and is_joined]]
 
     # ---- cores that are one but for constants
 
