@@ -214,7 +214,8 @@ def rewrite(
         soundness: Which values the rule keeps; by default every bit.
         examples: A function that draws instances of the left side for the verifier; see :class:`Rewrite`.
         contracts: Whether the right side is never larger, whatever is chosen. Such rules run until they add nothing
-            before other rules run, and other rules no longer see the left side.
+            before other rules run, and other rules no longer see the left side, nor what of it the given graph reads
+            nowhere else.
         early: Whether the rule runs until it adds nothing before other rules run, but hides nothing.
 
     Raises:

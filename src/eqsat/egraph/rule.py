@@ -211,8 +211,9 @@ class Rewrite(_AnyRule):
         examples: A function ``examples(draw)`` that draws an expression that the left side matches (a tuple for several
             roots); ``draw`` is an :class:`eqsat.relay.op.draw.Draw`. It is used if no instance can be drawn from the
             pattern itself.
-        contracts: Whether the right side replaces the left side for all rules; extraction may still choose the left
-            side. The right side should never need more operators than the left side.
+        contracts: Whether the right side replaces the left side for all rules, with all of it that the given graph
+            reads nowhere else; extraction may still choose the left side. The right side should never need more
+            operators than the left side.
         early: Whether the rule runs until it adds nothing before other rules run, as rules that contract do.
     """
 
