@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
@@ -21,7 +21,7 @@ from eqsat.relay.op import concatenate, reshape, split, take, transpose
 from eqsat.relay.ty import Dim, TensorType, is_static
 from eqsat.rules.axes import permutation
 from eqsat.rules.operators import view
-from eqsat.rules.shape import codes
+from eqsat.rules.shape import codes, expanded
 from eqsat.rules.types import has_zero, rank_of
 from eqsat.rules.values import attribute, computed_parts
 
@@ -239,7 +239,7 @@ def repeats(
         length = whole.shape[axis]
         if not isinstance(length, int) or not isinstance(times, int) or not 1 < length * times <= MOST_INDICES:
             continue
-        if length > 1 and result.shape == (*whole.shape[:axis], length * times, *whole.shape[axis + 1 :]):
+        if result.shape == (*whole.shape[:axis], length * times, *whole.shape[axis + 1 :]):
             row = known(whole.shape[axis + 1 :])
             if row is not None and prod(row) < LEAST_ROW:
                 return refuse("single elements are repeated")
@@ -255,9 +255,21 @@ def repeated(name: str, spread: DFPattern) -> Rewrite:
     return rewrite(name, joined, take(x, found(1), axis=found(0), mode="fast"))
 
 
+def is_one_row(attrs: Attrs, data: TensorType, places: TensorType) -> bool:
+    """Guard: a gather takes the only row that there is, several times."""
+    rank = rank_of(data)
+    return rank > 0 and attrs.axis is not None and data.shape[attrs.axis % rank] == 1 and rank_of(places) == 1
+
+
 repeating = RuleSet(
     "repeating",
     [
+        rewrite(
+            "gather-of-one-row",
+            gathered,
+            expanded(x, gathered),
+            when(is_one_row, attrs_of(gathered), type_of(x), type_of(i)),
+        ),
         repeated("repeat-is-gather", is_op("broadcast_to")(parts)),
         repeated("dynamic-repeat-is-gather", is_op("dyn.broadcast_to")(parts, sizes)),
     ],

@@ -70,6 +70,29 @@ def test_one_head_of_keys_for_all_queries_is_attention() -> None:
 CAP = "e = Div (d, two) f = Tanh (e) g = Mul (f, two)"
 
 
+@pytest.mark.parametrize("batch", ["2", "B"])
+def test_one_head_of_keys_that_is_expanded_for_all_queries_is_attention(batch: str) -> None:
+    text = f"""(float[{batch},3,5,8] q, float[{batch},1,5,8] k, float[{batch},1,5,8] v) => (float[{batch},3,5,8] y) <
+            int64[1] two = {{2}}, int64[5] spread = {{1, 1, 3, 5, 8}}, int64[4] shape = {{-1, 3, 5, 8}}
+        > {{
+            j = Unsqueeze (k, two) w = Unsqueeze (v, two) a = Expand (j, spread) b = Expand (w, spread)
+            c = Reshape (a, shape) d = Reshape (b, shape)
+            t = Transpose <perm=[0,1,3,2]> (c) s = MatMul (q, t) p = Softmax <axis=-1> (s) y = MatMul (p, d)
+        }}"""
+    assert same_results(text, q=(2, 3, 5, 8), k=(2, 1, 5, 8), v=(2, 1, 5, 8)) == {"Attention": 1}
+
+
+def test_positions_times_slopes_and_a_mask_are_one_sum() -> None:
+    text = """(float[1,3,5,8] q, float[1,3,5,8] k, float[1,3,5,8] v, int64[1,1,1,5] m) => (float[1,3,5,8] y) <
+            float[3,1,1] slopes = {0.5, 0.25, 0.125}, float zero = {0}, float low = {-1.7e38}
+        > {
+            t = Transpose <perm=[0,1,3,2]> (k) s = MatMul (q, t) f = Cast <to=1> (m) r = Mul (slopes, f) a = Add (s, r)
+            c = Cast <to=9> (m) h = Where (c, zero, low) b = Add (a, h) p = Softmax <axis=-1> (b) y = MatMul (p, v)
+        }"""
+    proto = parsed(text, 23)
+    assert operators(optimized(proto).graph)["Attention"] == 1
+
+
 @pytest.mark.parametrize("mask", ["", "g = Add (g0, hidden)"], ids=["all keys", "some keys"])
 def test_scores_with_a_soft_cap_are_attention(mask: str) -> None:
     """The cap is within the mask."""

@@ -69,11 +69,78 @@ CASES = {
         "(float[2,3,8] q, float[2,4,8] k, float[2,4,8] v, float[1,2,3,4] a) "
         "=> (y) { y = MultiHeadAttention <num_heads=2> (q, k, v, , , a) }",
     ),
+    "MHAmask": (
+        17,
+        "(float[2,3,8] q, float[2,4,8] k, float[2,4,8] v, int32[2,4] m, float[1,2,3,4] a) "
+        "=> (y) { y = MultiHeadAttention <num_heads=2> (q, k, v, , m, a) }",
+    ),
+    "MHAmask3": (
+        23,
+        "(float[2,3,8] q, float[2,4,8] k, float[2,4,8] v, int32[2,3,4] m) "
+        "=> (y) { y = MultiHeadAttention <num_heads=2, mask_filter_value=-5.0> (q, k, v, , m) }",
+    ),
+    "MHAends": (
+        17,
+        "(float[2,3,8] q, float[2,4,8] k, float[2,4,8] v) => (y) <int32[2] m = {2, 3}> "
+        "{ y = MultiHeadAttention <num_heads=2> (q, k, v, , m) }",
+    ),
+    "MHApast": (
+        17,
+        "(float[2,3,8] q, float[2,3,8] k, float[2,3,8] v, int32[2,5] m, float[2,2,2,4] c, float[2,2,2,4] d) "
+        "=> (y, e, f) { y, e, f = MultiHeadAttention <num_heads=2> (q, k, v, , m, , c, d) }",
+    ),
+    "GQA": (
+        17,
+        "(float[2,3,32] q, float[2,3,16] k, float[2,3,16] v) => (y, e, f) <int32[2] l = {2, 2}, int32 t = {3}> "
+        "{ y, e, f = GroupQueryAttention <num_heads=4, kv_num_heads=2> (q, k, v, , , l, t) }",
+    ),
+    "GQAwindow": (
+        17,
+        "(float[2,4,32] q, float[2,4,16] k, float[2,4,16] v) => (y, e, f) <int32[2] l = {3, 3}, int32 t = {4}> "
+        "{ y, e, f = GroupQueryAttention <num_heads=4, kv_num_heads=2, local_window_size=2> (q, k, v, , , l, t) }",
+    ),
+    "GQApast": (
+        17,
+        "(float[2,1,32] q, float[2,1,16] k, float[2,1,16] v, float[2,2,2,8] c, float[2,2,2,8] d) "
+        "=> (y, e, f) <int32[2] l = {2, 2}, int32 t = {3}> "
+        "{ y, e, f = GroupQueryAttention <num_heads=4, kv_num_heads=2, softcap=2.0> (q, k, v, c, d, l, t) }",
+    ),
+    "GQArotary": (
+        17,
+        "(float[2,3,64] q, float[2,3,32] k, float[2,3,32] v, float[5,8] c, float[5,8] s) "
+        "=> (y, e, f) <int32[2] l = {2, 2}, int32 t = {3}> "
+        "{ y, e, f = GroupQueryAttention <num_heads=4, kv_num_heads=2, do_rotary=1> (q, k, v, , , l, t, c, s) }",
+    ),
     "Attention": (17, "(float[2,3,8] x, float[8,24] w, float[24] b) => (y) { y = Attention <num_heads=2> (x, w, b) }"),
     "AttentionU": (
         17,
         "(float[2,3,8] x, float[8,24] w, float[24] b) "
         "=> (y) { y = Attention <num_heads=2, unidirectional=1> (x, w, b) }",
+    ),
+    "AttentionM": (
+        17,
+        "(float[2,3,8] x, float[8,24] w, float[24] b, int32[2,3] m) "
+        "=> (y) { y = Attention <num_heads=2> (x, w, b, m) }",
+    ),
+    "AttentionM3": (
+        17,
+        "(float[2,3,8] x, float[8,24] w, float[24] b, int32[2,3,3] m, float[1,2,3,3] a) "
+        "=> (y) { y = Attention <num_heads=2> (x, w, b, m, , a) }",
+    ),
+    "AttentionE": (
+        17,
+        "(float[2,3,8] x, float[8,24] w, float[24] b) => (y) <int32[4] m = {2, 3, 0, 1}> "
+        "{ y = Attention <num_heads=2> (x, w, b, m) }",
+    ),
+    "AttentionP": (
+        17,
+        "(float[2,3,8] x, float[8,24] w, float[24] b, int32[2,5] m, float[2,2,2,2,4] p) "
+        "=> (y, q) { y, q = Attention <num_heads=2, unidirectional=1> (x, w, b, m, p) }",
+    ),
+    "AttentionS": (
+        17,
+        "(float[2,3,8] x, float[8,20] w, float[20] b) "
+        "=> (y) { y = Attention <num_heads=2, qkv_hidden_sizes=[8,8,4]> (x, w, b) }",
     ),
     "Rotary": (
         17,

@@ -13,7 +13,9 @@ from eqsat.egraph.number_levels import (
     DEFINED,
     MODEST,
     REAL,
+    SMALL,
     WEIGHING,
+    WHOLE,
     holds_floats,
     holds_some,
     holds_whole_numbers,
@@ -41,7 +43,7 @@ class Levels:
         self.reasons: dict[int, int] = {}
         self._levels: dict[int, int] = {}  # of classes, as far as they are known by now
 
-    def level(self, term: int, wanted: int = MODEST) -> int:
+    def level(self, term: int, wanted: int = SMALL) -> int:
         """Return the level of a term's elements, 0 if nothing is known; no level above ``wanted`` is derived."""
         terms, known = self.terms, self._levels
 
@@ -68,7 +70,7 @@ class Levels:
     def _found(self, term: int, below: list[int]) -> int:
         head, ty = self.terms.heads[term], self.terms.type_of(term)
         if holds_whole_numbers(ty):
-            return MODEST
+            return WHOLE
         if head.kind == "constant":
             return level_of(head.value.data.numpy())
         if head.kind == "var":
@@ -81,6 +83,8 @@ class Levels:
         if name in DEFINED:
             if name == "add" and least >= ABOVE_LEAST and max(below) >= MODEST:
                 return ABOVE_LEAST
+            if name == "multiply" and least >= WHOLE and max(below) >= SMALL:
+                return MODEST
             return REAL if least >= REAL else CAPPED if name == "add" and least >= CAPPED else 0
         if name in AVERAGING:
             of = self.terms.type_of(self.terms.children[term][0])
@@ -91,5 +95,5 @@ class Levels:
             return least
         if name == "cast":
             source = self.terms.type_of(self.terms.children[term][0])
-            return MODEST if holds_wide_floats(ty) and holds_whole_numbers(source) else 0
+            return WHOLE if holds_wide_floats(ty) and holds_whole_numbers(source) else 0
         return below[0] if head.op.has(Trait.MOVES) else 0

@@ -6,6 +6,8 @@ Each of these levels says more than the one before it:
     REAL         every element is a real number
     ABOVE_LEAST  every element is a real number, and above the least of its dtype
     MODEST       every element is a real number, and a thousandth of the least or more
+    WHOLE        as MODEST, and no larger than any 64-bit integer; for floats, of a dtype that has all of these, rounded
+    SMALL        as WHOLE, and so small that the product with a WHOLE number is MODEST
 
 It is said of what is computed barring overflow, and in the belief that
 
@@ -23,7 +25,9 @@ import numpy as np
 
 from eqsat.relay.ty import TensorType, Type
 
-CAPPED, REAL, ABOVE_LEAST, MODEST = 1, 2, 3, 4
+CAPPED, REAL, ABOVE_LEAST, MODEST, WHOLE, SMALL = 1, 2, 3, 4, 5, 6
+LEVELS = (CAPPED, REAL, ABOVE_LEAST, MODEST, WHOLE, SMALL)
+_LARGEST = {WHOLE: 2.0**64, SMALL: 1e16}
 
 DEFINED = frozenset(
     {
@@ -102,15 +106,18 @@ def level_of(array: np.ndarray[Any, Any]) -> int:
     """The level of the elements of a constant of floats; 0 where nothing is known, or it holds none."""
     if not (array.dtype.kind == "f" or array.dtype.name == "bfloat16"):
         return 0
+    wide = array.dtype.itemsize > 2 or array.dtype.name == "bfloat16"
     if not array.size:
-        return MODEST
+        return SMALL if wide else MODEST
     lowest, highest = float(array.min()), float(array.max())  # NaN where one of the elements is
     if np.isnan(lowest) or highest == np.inf:
         return 0
     if lowest == -np.inf:
         return CAPPED
     least = float(np.finfo(np.float32 if array.dtype.name == "bfloat16" else array.dtype).min)  # of nearly one range
-    return MODEST if lowest > 1e-3 * least else ABOVE_LEAST if lowest > 0.75 * least else REAL
+    if lowest <= 1e-3 * least:
+        return ABOVE_LEAST if lowest > 0.75 * least else REAL
+    return max([MODEST, *[level for level, most in _LARGEST.items() if wide and max(-lowest, highest) <= most]])
 
 
 def holds_whole_numbers(ty: Type | None) -> bool:

@@ -14,9 +14,12 @@ from eqsat.egraph.number_levels import (
     AVERAGING,
     CAPPED,
     DEFINED,
+    LEVELS,
     MODEST,
     REAL,
+    SMALL,
     WEIGHING,
+    WHOLE,
     holds_floats,
     holds_some,
     holds_whole_numbers,
@@ -54,7 +57,7 @@ class Numbers:
         if not self._seen:
             self.egraph.engine.declare("(ruleset numbers)")
             holds = self.egraph.predicate(Test("type", "whole numbers", holds_whole_numbers))
-            self._rule(f"(= t (ty e)) ({holds} t)", str(MODEST))
+            self._rule(f"(= t (ty e)) ({holds} t)", str(WHOLE))
         for index in range(self._seen, len(symbols)):
             self._cover(index, symbols[index])
         self._seen = len(symbols)
@@ -65,7 +68,7 @@ class Numbers:
         children = [f"c{i}" for i in range(symbol.arity)]
         node = f"(= e (n{index} {' '.join(['a', *children])}))"
         if symbol.kind == "constant":
-            for level in (CAPPED, REAL, ABOVE_LEAST, MODEST):
+            for level in LEVELS:
                 holds = self.egraph.predicate(Test("constant", ("level", level), partial(_is_of, level)))
                 self._rule(f"{node} ({holds} a)", str(level))
         elif symbol.kind == "var" and self.has_inputs:
@@ -85,6 +88,9 @@ class Numbers:
                 self._all(node, children, CAPPED, CAPPED)
                 for modest in children:
                     self._rule(f"{node}{_known(children, ABOVE_LEAST)} (>= l{modest} {MODEST})", str(ABOVE_LEAST))
+            elif op.name == "multiply":
+                for small in children:
+                    self._rule(f"{node}{_known(children, WHOLE)} (>= l{small} {SMALL})", str(MODEST))
         elif op.name in AVERAGING:
             some = self.egraph.predicate(Test("type", "not empty", holds_some))
             self._all(f"{node} (= t (ty c0)) ({some} t)", children, REAL, REAL)
@@ -95,7 +101,7 @@ class Numbers:
         elif op.name == "cast":
             wide = self.egraph.predicate(Test("type", "wide floating-point numbers", holds_wide_floats))
             whole = self.egraph.predicate(Test("type", "whole numbers", holds_whole_numbers))
-            self._rule(f"{node} (= t (ty e)) ({wide} t) (= u (ty c0)) ({whole} u)", str(MODEST))
+            self._rule(f"{node} (= t (ty e)) ({wide} t) (= u (ty c0)) ({whole} u)", str(WHOLE))
         elif op.has(Trait.MOVES):
             self._least(node, children[:1])
 

@@ -17,6 +17,7 @@ from eqsat.onnx.converters import (  # noqa: F401 - each fills the tables of imp
     creation,
     dtypes,
     fused,
+    fused_attention,
     indexing,
     matrix,
     normalization,

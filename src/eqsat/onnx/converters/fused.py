@@ -6,11 +6,8 @@ unless its definition, in operators of the IR, leads to something that costs les
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +17,7 @@ from eqsat.onnx.converters.dtypes import dequantize_linear, quantize_linear
 from eqsat.onnx.converters.matrix import general_product
 from eqsat.onnx.converters.source import Source, build, defines
 from eqsat.onnx.converters.windows import convolve
-from eqsat.relay.expr import Constant, Expr, TupleGetItem
+from eqsat.relay.expr import Constant, Expr
 
 define = partial(defines, domain=DOMAIN)
 
@@ -29,7 +26,7 @@ def _number(value: float, like: Expr, source: Source) -> Constant:
     return Constant(np.asarray(value, source.type(like).dtype))
 
 
-def _sum(*terms: Expr | None) -> Expr:
+def sum_of(*terms: Expr | None) -> Expr:
     """The sum of the terms that are there, in their order."""
     given = [term for term in terms if term is not None]
     total = given[0]
@@ -48,12 +45,12 @@ def _gelu(source: Source) -> Expr:
 
 @define("BiasGelu")
 def _bias_gelu(source: Source) -> Expr:
-    return build("nn.gelu", _sum(*source.arguments(2)))
+    return build("nn.gelu", sum_of(*source.arguments(2)))
 
 
 @define("FastGelu")
 def _fast_gelu(source: Source) -> Expr:
-    return build("nn.gelu", _sum(*source.optional(1, 2)), approximate="tanh")
+    return build("nn.gelu", sum_of(*source.optional(1, 2)), approximate="tanh")
 
 
 @define("QuickGelu")
@@ -103,7 +100,7 @@ def _fused_matmul(source: Source) -> Expr:
 def _fused_conv(source: Source) -> Expr:
     data, weight, bias, more = source.optional(2, 4)
     result = convolve(source.over([data, weight, bias]))
-    return _activated(_sum(result, more), source, source.floats("activation_params") or ())
+    return _activated(sum_of(result, more), source, source.floats("activation_params") or ())
 
 
 @define("FusedGemm")
@@ -140,7 +137,7 @@ def _check_rows(data: Expr, scale: Expr, source: Source) -> None:
 def _skip_layer_norm(source: Source) -> Sequence[Expr | None]:
     data, skip, gamma, beta, bias = source.optional(3, 5)
     _check_rows(data, gamma, source)
-    total, epsilon = _sum(data, skip, bias), source.float("epsilon", _EPSILON)
+    total, epsilon = sum_of(data, skip, bias), source.float("epsilon", _EPSILON)
     shift = gamma if beta is None else beta
     result = build("nn.layer_norm", total, gamma, shift, epsilon=epsilon, center=beta is not None)
     return [result, *_statistics(total, epsilon), total]
@@ -150,7 +147,7 @@ def _skip_layer_norm(source: Source) -> Sequence[Expr | None]:
 def _skip_rms_norm(source: Source) -> Sequence[Expr | None]:
     data, skip, gamma, bias = source.optional(3, 4)
     _check_rows(data, gamma, source)
-    total, epsilon = _sum(data, skip, bias), source.float("epsilon", _EPSILON)
+    total, epsilon = sum_of(data, skip, bias), source.float("epsilon", _EPSILON)
     mean, _ = _statistics(total, epsilon)
     return [build("nn.rms_norm", total, gamma, epsilon=epsilon), mean, _over_root(total, epsilon), total]
 
@@ -180,95 +177,13 @@ def _embed_layer_norm(source: Source) -> Sequence[Expr | None]:
     else:
         at = build("take", places, positions, axis=0, mode="fast")
     of_part = None if segments is None else build("take", parts, segments, axis=0, mode="fast")
-    total = _sum(build("take", table, words, axis=0, mode="fast"), at, of_part)
+    total = sum_of(build("take", table, words, axis=0, mode="fast"), at, of_part)
     result = build("nn.layer_norm", total, gamma, beta, epsilon=source.float("epsilon", _EPSILON))
     unmasked = build("zeros", shape=(batch,), dtype="int32") if isinstance(batch, int) else None
     return [result, unmasked, total]
 
 
-# ---- attention
-
-
-def _scale(source: Source, width: Any, heads: int) -> float:
-    given = source.float("scale", 0.0)
-    source.require(given or (isinstance(width, int) and width % heads == 0), "the size of heads is not known")
-    return given or 1 / math.sqrt(width // heads)
-
-
-def _attention(
-    query: Expr, key: Expr, value: Expr, bias: Expr | None, heads: int, scale: float, source: Source
-) -> Expr:
-    attrs = {"scale": scale, "query_heads": heads, "key_heads": heads, "causal": bool(source.int("unidirectional", 0))}
-    if bias is None:
-        return build("nn.attention", query, key, value, **attrs)
-    return build("nn.masked_attention", query, key, value, bias, **attrs)
-
-
-@define("MultiHeadAttention")
-def _multi_head_attention(source: Source) -> Sequence[Expr | None]:
-    query, key, value, biases, padding, added, *past = source.optional(1, 10)
-    source.ignore("mask_filter_value")
-    plain = padding is None and not any(part is not None for part in past) and None not in (key, value)
-    source.require(plain, "it has a past or a padding mask, or all in one tensor")
-    parts, heads = [query, key, value], source.int("num_heads", 0)
-    source.require(heads > 0 and all(source.rank(part) == 3 for part in parts), "its heads are apart")
-    source.require(not source.int("unidirectional", 0), "which queries see which keys depends on the version")
-    widths = [source.type(part).shape[2] for part in parts]
-    scale = _scale(source, widths[0], heads)
-    if biases is not None:
-        known = [width for width in widths if isinstance(width, int)]
-        source.require(len(known) == 3, "its sizes are not known")
-        ends = list(accumulate(known))
-        begins = [0, *ends]
-        sliced = [
-            build("strided_slice", biases, begin=(begin,), end=(end,), axes=(0,))
-            for begin, end in zip(begins, ends, strict=False)
-        ]
-        parts = [build("add", *pair) for pair in zip(parts, sliced, strict=True)]
-    return [_attention(parts[0], parts[1], parts[2], added, heads, scale, source), None, None]
-
-
-@define("GroupQueryAttention")
-def _group_query_attention(source: Source) -> Sequence[Expr | None]:
-    """Without a past, and with as many places in each batch: no query sees keys behind its own place."""
-    query, key, value, *past = source.optional(1, 16)
-    before, (last, count, *more) = past[:2], past[2:]
-    parts, heads, groups = [query, key, value], source.int("num_heads", 0), source.int("kv_num_heads", 0)
-    plain = not any(part is not None for part in (*before, *more)) and None not in (*parts, last, count)
-    source.require(plain, "it has a past or angles, or all in one tensor")
-    source.require(heads > 0 < groups and all(source.rank(part) == 3 for part in parts), "its heads are not told")
-    source.require(
-        source.float("softcap", 0.0) == 0 and source.int("local_window_size", -1) == -1, "its scores are cut"
-    )
-    rotary = source.int("do_rotary", 0) or source.int("smooth_softmax", 0)
-    source.require(not rotary, "it turns queries and keys, or has another softmax")
-    source.ignore("rotary_interleaved")
-    places = source.type(query).shape[1]
-    whole = isinstance(places, int) and source.type(key).shape[1] == places == source.scalar(count)
-    source.require(whole and all(each + 1 == places for each in source.integers(last)), "some places are not there")
-    width = source.type(query).shape[2]
-    attrs = {"scale": _scale(source, width, heads), "query_heads": heads, "key_heads": groups, "causal": True}
-    present = [
-        build("transpose", build("reshape", part, newshape=(0, 0, groups, -1)), axes=(0, 2, 1, 3))
-        for part in (key, value)
-    ]
-    return [build("nn.attention", query, key, value, **attrs), *present]
-
-
-@define("Attention")
-def _joined_attention(source: Source) -> Sequence[Expr | None]:
-    data, weights, biases, *rest = source.optional(2, 7)
-    source.ignore("mask_filter_value")
-    plain = not any(part is not None for part in rest) and not source.int("do_rotary", 0)
-    source.require(plain and source.ints("qkv_hidden_sizes") is None, "it has a past, a mask, or sizes of its own")
-    source.require(not source.int("past_present_share_buffer", 0), "it shares a buffer")
-    heads, width = source.int("num_heads", 0), source.static_shape(weights)[1]
-    source.require(heads > 0 and width % (3 * heads) == 0, "its heads are not told")
-    joined = build("nn.matmul", data, weights)
-    joined = joined if biases is None else build("add", joined, biases)
-    whole = build("split", joined, indices_or_sections=3, axis=2)
-    query, key, value = (TupleGetItem(whole, index) for index in range(3))
-    return [_attention(query, key, value, None, heads, _scale(source, width // 3, heads), source), None]
+# ---- rotary embeddings
 
 
 @define("RotaryEmbedding")

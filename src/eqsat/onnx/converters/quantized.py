@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.onnx.contrib import DOMAIN
+from eqsat.onnx.converters.fused_attention import attention_of_product
 from eqsat.onnx.converters.source import Declined, Source, build, defines
 from eqsat.onnx.converters.windows import convolve
 from eqsat.relay.expr import Constant, Expr, Tuple
@@ -225,3 +226,77 @@ def _matmul_by_range(source: Source) -> Expr:
     data, *rest = source.optional(3, 5)
     quantized, scale, zero = _by_range(data, source)
     return _real_product(quantized, scale, zero, rest, source)
+
+
+@define("QGemm", domain=DOMAIN)
+def _quantized_gemm(source: Source) -> Expr:
+    a, a_scale, a_zero, b, b_scale, b_zero, bias, scale, zero = source.optional(6, 9)
+    _check_number(a_scale, source)
+    _check_number(scale, source)
+    _check_number(zero, source)
+    _check_float32(source, a_scale, b_scale)
+    left, right = (_shifted(part, point, 0, source) for part, point in ((a, a_zero), (b, None)))
+    left, right = (
+        build("transpose", part, axes=(1, 0)) if source.int(flag, 0) else part
+        for part, flag in ((left, "transA"), (right, "transB"))
+    )
+    right = _typed(build("subtract", right, build("cast", _along(b_zero, 1, 2, source), dtype="int32")), source)
+    product = build("nn.matmul", _typed(left, source), right, out_dtype="int32")
+    total = product if bias is None else build("add", product, bias)
+    factor = build("multiply", _along(a_scale, 0, 1, source), _along(b_scale, 1, 2, source))
+    factor = build("multiply", factor, _constant(source.float("alpha", 1.0), "float32"))
+    if scale is None:
+        return build("multiply", build("cast", total, dtype="float32"), factor)
+    factor = build("divide", factor, _along(scale, 0, 1, source))
+    return _requantized(total, factor, zero, source.type(a if zero is None else zero).dtype, source)
+
+
+@define("QAttention", domain=DOMAIN)
+def _quantized_attention(source: Source) -> Sequence[Expr | None]:
+    data, weights, biases, data_scale, scale, padding, data_zero, zero, past = source.optional(5, 9)
+    source.require(not source.int("do_rotary", 0), "it turns queries and keys")
+    source.require(not source.int("past_present_share_buffer", 0), "it shares a buffer")
+    heads, width = source.int("num_heads", 0), source.static_shape(weights)[1]
+    product = _real_product(data, data_scale, data_zero, [weights, scale, zero, biases], source)
+    return attention_of_product(product, width, heads, padding, past, None, source)
+
+
+# ---- weights of a few bits, in blocks along the columns that have a scale each
+
+
+def _unpacked(packed: Expr, bits: int, source: Source) -> Expr:
+    """The numbers of ``bits`` bits in the bytes of the last axis, low ones first, as int32."""
+    wide = build("cast", packed, dtype="int32")
+    if bits == 8:
+        return wide
+    shape = source.static_shape(packed)
+    shifts, mask = np.arange(0, 8, bits, dtype="int32"), _constant(2**bits - 1, "int32")
+    apart = build("right_shift", build("expand_dims", wide, axis=len(shape)), Constant(shifts))
+    return build("reshape", build("bitwise_and", apart, mask), newshape=(*shape[:-1], -1))
+
+
+@define("MatMulNBits", domain=DOMAIN)
+def _matmul_of_bits(source: Source) -> Expr:
+    data, packed, scales, zeros, order, bias = source.optional(3, 6)
+    source.ignore("accuracy_level")
+    columns, rows, bits, block = (source.int(name, 0) for name in ("N", "K", "bits", "block_size"))
+    source.require(order is None, "its rows are in another order")
+    source.require(bits in (2, 4, 8) and block > 0, "it has numbers of unusual size")
+    count, dtype = -(-rows // block), source.type(data).dtype
+    source.require(dtype == "float32", "its numbers are not float32")
+    numbers = build("reshape", _unpacked(packed, bits, source), newshape=(columns, count, block))
+    if zeros is None:
+        point: Expr = _constant(2 ** (bits - 1), dtype)
+    elif source.type(zeros).dtype == "uint8":
+        whole = build("reshape", zeros, newshape=(columns, -1))
+        unpacked = _unpacked(_typed(whole, source), bits, source)
+        sliced = build("strided_slice", unpacked, begin=(0,), end=(count,), axes=(1,))
+        point = build("cast", build("reshape", sliced, newshape=(columns, count, 1)), dtype=dtype)
+    else:
+        point = build("reshape", zeros, newshape=(columns, count, 1))
+    moved = build("subtract", build("cast", numbers, dtype=dtype), point)
+    scaled = build("multiply", moved, build("reshape", scales, newshape=(columns, count, 1)))
+    flat = build("reshape", scaled, newshape=(columns, count * block))
+    weights = build("strided_slice", flat, begin=(0,), end=(rows,), axes=(1,))
+    product = build("nn.matmul", data, weights, transpose_b=True)
+    return product if bias is None else build("add", product, bias)
