@@ -52,7 +52,7 @@ from eqsat.rules.types import Shape, is_float, is_scalar, keeps_floats, rank_of
 from eqsat.rules.values import scalar, zero
 
 x, y, bias, mask, condition = variables("x y bias mask condition")
-a, b = constants("a b")
+a, b, c = constants("a b c")
 ROUNDING = Soundness.ROUNDING
 
 # ---- NaN
@@ -153,6 +153,21 @@ def hides_scores(form: str, inside: Callable[[DFPattern], DFPattern]) -> list[Re
     return rules
 
 
+def hides_biased(name: str, low: DFPattern, form: str, part: DFPattern) -> Rewrite:
+    """softmax(scores + y where shown, else the least number) = softmax(scores + (y where shown, else half of it))"""
+    whole = where(condition, part + y, low)
+    soft = nn.softmax(whole)
+    return rewrite(
+        f"{name}-in-biased-{form}scores",
+        soft,
+        like(soft, part + where(condition, y, half(low))),
+        real(part),
+        keeps_floats(whole, part),
+        when(is_scalar, type_of(low)),
+        soundness=ROUNDING,
+    )
+
+
 # ---- attention with masks
 
 
@@ -221,6 +236,11 @@ masks = RuleSet(
         ),
         hides_scores("", lambda part: part),
         hides_scores("masked-", lambda part: part + mask),
+        *[
+            hides_biased(name, low, form, part)
+            for name, low in (("least", least), ("infinity", minus_infinity))
+            for form, part in (("", scores), ("scaled-", scores * c))
+        ],
         attended("open-masked", [mask], mask, above_least(mask)),
         attended("biased-masked", [bias, mask], bias + mask, modest(bias), above_least(mask), distinct(bias, mask)),
         attended("guarded-masked", [hides_all], condition, guarded=True),

@@ -44,3 +44,9 @@ def test_the_mean_of_no_numbers_is_none() -> None:
 def test_logarithms_of_real_numbers_may_be_none() -> None:
     assert is_real(product(5))
     assert not is_real(relay.log(product(5)))
+
+
+@pytest.mark.parametrize(("scale", "kept"), [(0.5, True), (-0.5, False), (0.0, False)])
+def test_minus_infinity_stays_under_a_positive_scale(scale: float, kept: bool) -> None:
+    data, weight = relay.var("data", shape=(5, 4)), relay.var("weight", shape=(4, 4))
+    assert is_real(relay.nn.dense(data * relay.const(scale, "float32"), weight)) == kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -91,6 +92,26 @@ def test_positions_times_slopes_and_a_mask_are_one_sum() -> None:
         }"""
     proto = parsed(text, 23)
     assert operators(optimized(proto).graph)["Attention"] == 1
+
+
+def test_biases_that_are_products_under_a_mask_are_attention() -> None:
+    """As in DeBERTa: scores of relative positions, with batches and heads in one axis until the mask."""
+    text = """(float[2,3,5,8] q, float[2,3,5,8] k, float[2,3,5,8] v, bool[2,1,1,5] m) => (float[2,3,5,8] y) <
+            float four = {4}, float low = {-3.4028234663852886e+38},
+            int64[3] joined = {-1, 5, 8}, int64[4] apart = {-1, 3, 5, 5}
+        > {
+            a = Reshape (q, joined) b = Reshape (k, joined) t = Transpose <perm=[0,2,1]> (b) d = Div (t, four)
+            s = MatMul (a, d) c = MatMul (a, r) g = GatherElements <axis=-1> (c, at) e = Div (g, four)
+            f = Add (s, e) h = Reshape (f, apart) i = Where (m, h, low) p = Softmax <axis=-1> (i) y = MatMul (p, v)
+        }"""
+    random = np.random.default_rng(0)
+    proto = parsed(text, 23)
+    constants = {"r": random.standard_normal((6, 8, 7)).astype("f4"), "at": random.integers(0, 7, (6, 5, 5))}
+    proto.graph.initializer.extend([onnx.numpy_helper.from_array(each, name) for name, each in constants.items()])
+    after = optimized(proto)
+    assert operators(after.graph) == {
+        "Attention": 1, "Where": 1, "GatherElements": 1, "MatMul": 1, "Reshape": 2, "Div": 1
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("mask", ["", "g = Add (g0, hidden)"], ids=["all keys", "some keys"])

@@ -16,6 +16,7 @@ from eqsat.egraph.number_levels import (
     SMALL,
     WEIGHING,
     WHOLE,
+    are_positive,
     holds_floats,
     holds_some,
     holds_whole_numbers,
@@ -79,12 +80,16 @@ class Levels:
             return min(below, default=0)
         name, least = head.op.name, min(below, default=0)
         if name in WEIGHING:
-            return REAL if least >= CAPPED else 0
+            return 0 if least < CAPPED else WHOLE if holds_wide_floats(ty) else REAL
         if name in DEFINED:
             if name == "add" and least >= ABOVE_LEAST and max(below) >= MODEST:
                 return ABOVE_LEAST
             if name == "multiply" and least >= WHOLE and max(below) >= SMALL:
                 return MODEST
+            if name == "multiply" and least < REAL and max(below) >= CAPPED:
+                children = self.terms.children[term]
+                scaled = zip(below, children[::-1], strict=True)
+                return CAPPED if any(each >= CAPPED and self._is_positive(by) for each, by in scaled) else 0
             return REAL if least >= REAL else CAPPED if name == "add" and least >= CAPPED else 0
         if name in AVERAGING:
             of = self.terms.type_of(self.terms.children[term][0])
@@ -97,3 +102,9 @@ class Levels:
             source = self.terms.type_of(self.terms.children[term][0])
             return WHOLE if holds_wide_floats(ty) and holds_whole_numbers(source) else 0
         return below[0] if head.op.has(Trait.MOVES) else 0
+
+    def _is_positive(self, term: int) -> bool:
+        """Whether a term is known to be a constant of positive numbers."""
+        terms = self.terms
+        heads = [terms.heads[one] for one in terms.members[terms.find(term)]]
+        return any(head.kind == "constant" and are_positive(head.value.data.numpy()) for head in heads)

@@ -13,7 +13,7 @@ It is said of what is computed barring overflow, and in the belief that
 
 * inputs of a graph are CAPPED: a mask may be minus infinity in places;
 * what sums of products are made of, and what is normalized, is REAL where it is CAPPED: there minus infinity makes no
-  sense;
+  sense; the results are WHOLE, if their dtype has numbers so large: no network computes with larger ones;
 * sizes that are open are not zero.
 """
 
@@ -118,6 +118,11 @@ def level_of(array: np.ndarray[Any, Any]) -> int:
     if lowest <= 1e-3 * least:
         return ABOVE_LEAST if lowest > 0.75 * least else REAL
     return max([MODEST, *[level for level, most in _LARGEST.items() if wide and max(-lowest, highest) <= most]])
+
+
+def are_positive(array: np.ndarray[Any, Any]) -> bool:
+    """Whether all elements of a constant are real numbers above zero: these scale minus infinity to itself."""
+    return array.dtype.kind == "f" and bool(np.all((array > 0) & np.isfinite(array)))
 
 
 def holds_whole_numbers(ty: Type | None) -> bool:

@@ -20,6 +20,7 @@ from eqsat.egraph.number_levels import (
     SMALL,
     WEIGHING,
     WHOLE,
+    are_positive,
     holds_floats,
     holds_some,
     holds_whole_numbers,
@@ -82,6 +83,8 @@ class Numbers:
     def _cover_call(self, node: str, op: Op, children: list[str]) -> None:
         if op.name in WEIGHING:
             self._all(node, children, CAPPED, REAL)
+            wide = self.egraph.predicate(Test("type", "wide floating-point numbers", holds_wide_floats))
+            self._all(f"{node} (= t (ty e)) ({wide} t)", children, CAPPED, WHOLE)
         elif op.name in DEFINED:
             self._all(node, children, REAL, REAL)
             if op.name == "add":
@@ -91,6 +94,10 @@ class Numbers:
             elif op.name == "multiply":
                 for small in children:
                     self._rule(f"{node}{_known(children, WHOLE)} (>= l{small} {SMALL})", str(MODEST))
+                positive = self.egraph.predicate(Test("constant", "positive numbers", _is_positive))
+                for factor, data in (children, children[::-1]):
+                    capped = f"{_known([data], CAPPED)} (= v (val {factor})) ({positive} v)"
+                    self._rule(f"{node}{capped}", str(CAPPED))
         elif op.name in AVERAGING:
             some = self.egraph.predicate(Test("type", "not empty", holds_some))
             self._all(f"{node} (= t (ty c0)) ({some} t)", children, REAL, REAL)
@@ -125,6 +132,10 @@ class Numbers:
 def _known(children: Sequence[str], least: int) -> str:
     """Premises that children are of a level or a higher one."""
     return "".join(f" (= l{child} (num {child})) (>= l{child} {least})" for child in children)
+
+
+def _is_positive(constant: Constant) -> bool:
+    return are_positive(constant.data.numpy())
 
 
 def _is_of(level: int, constant: Constant) -> bool:
