@@ -81,6 +81,26 @@ def test_a_layer_computes_what_the_runtime_does(kind: str, direction: str, lengt
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("given", [", n, h, c, p", ", , , , p"], ids=["with states", "from zeros"])
+@pytest.mark.parametrize("said", ["", ", clip = 0.5"])
+def test_gates_that_see_the_cells(direction: str, given: str, said: str) -> None:
+    both = 2 if direction == "bidirectional" else 1
+    proto = parsed(
+        f"""(float[5,2,3] x, float[{both},2,4] h, float[{both},2,4] c) => (y, last, z) {{
+            y, last, z = LSTM <hidden_size = 4, direction = "{direction}"{said}> (x, w, r, b{given})
+        }}"""
+    )
+    peepholes = np.random.default_rng(2).standard_normal((both, 12)).astype("f4")
+    with_arrays(proto, n=np.array([3, 5], "i4"), p=peepholes, **weights("LSTM", both=both))
+    imported = import_model(from_proto(proto))
+    assert not imported.opaque
+    for after in (proto, round_trip(proto)):
+        assert list(after.graph.node[0].input) == list(proto.graph.node[0].input)
+        for a, b in zip(evaluate(imported.function, feed_of(proto)), results(after), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("kind", GATES)
 def test_outputs_that_nothing_uses_are_left_out(kind: str) -> None:
     proto = parsed(f"(float[5,N,3] x) => (last) {{ y, last = {kind} <hidden_size = 4> (x, w, r, b, , zeros) }}")

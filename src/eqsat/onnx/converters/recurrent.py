@@ -20,7 +20,6 @@ def _recurrent(source: Source) -> Result:
     count = _STATES[source.op_type]
     data, weight, recurrent, bias, lengths, *rest = source.optional(3, 8 if count == 2 else 6)
     states, peepholes = rest[:count], rest[count:]
-    source.require(not any(part is not None for part in peepholes), "its gates look at the cells")
     states = [] if all(state is None or is_zero(state) for state in states) else states
     source.require(None not in states, "it has one of two states")
     directions, rows, _ = source.static_shape(weight)
@@ -39,9 +38,11 @@ def _recurrent(source: Source) -> Result:
     }
     if source.op_type == "LSTM":
         said["input_forget"] = bool(source.int("input_forget", 0))
+        said["peepholes"] = peepholes[0] is not None
     elif source.op_type == "GRU":
         said["linear_before_reset"] = bool(source.int("linear_before_reset", 0))
     given = [data, weight, recurrent, bias, *([] if lengths is None else [lengths]), *states]
+    given += [part for part in peepholes if part is not None]
     whole = build(_NAMES[source.op_type], *given, **said)
     return [TupleGetItem(whole, index) for index in range(1 + count)]
 
@@ -64,7 +65,8 @@ def _to_recurrent(call: Call, target: Target) -> OnnxNode:
     data, weight, recurrent, bias, *rest = call.args
     has_bias = not (isinstance(bias, Constant) and not bias.data.numpy().any())
     inputs: list[Operand] = [data, weight, recurrent, bias if has_bias else None]
-    inputs += [rest.pop(0) if attrs.lengths else None, *rest]
+    inputs.append(rest.pop(0) if attrs.lengths else None)
+    inputs += [*([] if attrs.states else [None] * _STATES[op_type]), *rest]
     while inputs[-1] is None:
         inputs.pop()
     said = {

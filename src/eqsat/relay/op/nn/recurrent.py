@@ -27,9 +27,9 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 """What the gates may be put through: functions without parameters."""
 
 Activations = Sequence[Callable[[Any], Any]]
-Step = Callable[[Any, Any, Sequence[Any], Any, Any, Activations], Sequence[Any]]
+Step = Callable[[Any, Any, Sequence[Any], Any, Any, Activations, Any], Sequence[Any]]
 """What becomes of the states in one step, from attributes, the gates' products with the input and both biases, the
-states, the recurrent weights, the recurrent biases, and the activations."""
+states, the recurrent weights, the recurrent biases, the activations, and the peepholes or None."""
 
 
 def directions(attrs: Any) -> int:
@@ -41,17 +41,21 @@ def _clipped(attrs: Any, gates: Any) -> Any:
     return gates if attrs.clip is None else np.clip(gates, -attrs.clip, attrs.clip)
 
 
-def _lstm_step(attrs: Any, given: Any, states: Sequence[Any], weight: Any, bias: Any, f: Activations) -> Sequence[Any]:
+def _lstm_step(
+    attrs: Any, given: Any, states: Sequence[Any], weight: Any, bias: Any, f: Activations, peepholes: Any
+) -> Sequence[Any]:
     hidden, cell = states
-    gates = _clipped(attrs, given + hidden @ weight.T + bias)
-    enter, leave, forget, new = np.split(gates, 4, axis=-1)
-    enter = f[0](enter)
-    forget = 1 - enter if attrs.input_forget else f[0](forget)
-    cell = forget * cell + enter * f[1](new)
-    return [f[0](leave) * f[2](cell), cell]
+    enter, leave, forget, new = np.split(given + hidden @ weight.T + bias, 4, axis=-1)
+    into, out, over = (0, 0, 0) if peepholes is None else np.split(peepholes, 3)
+    enter = f[0](_clipped(attrs, enter + into * cell))
+    forget = 1 - enter if attrs.input_forget else f[0](_clipped(attrs, forget + over * cell))
+    cell = forget * cell + enter * f[1](_clipped(attrs, new))
+    return [f[0](_clipped(attrs, leave + out * cell)) * f[2](cell), cell]
 
 
-def _gru_step(attrs: Any, given: Any, states: Sequence[Any], weight: Any, bias: Any, f: Activations) -> Sequence[Any]:
+def _gru_step(
+    attrs: Any, given: Any, states: Sequence[Any], weight: Any, bias: Any, f: Activations, peepholes: Any
+) -> Sequence[Any]:
     (hidden,) = states
     units = attrs.hidden_size
     gates = _clipped(attrs, given[:, : 2 * units] + hidden @ weight[: 2 * units].T + bias[: 2 * units])
@@ -65,7 +69,9 @@ def _gru_step(attrs: Any, given: Any, states: Sequence[Any], weight: Any, bias: 
     return [(1 - update) * new + update * hidden]
 
 
-def _rnn_step(attrs: Any, given: Any, states: Sequence[Any], weight: Any, bias: Any, f: Activations) -> Sequence[Any]:
+def _rnn_step(
+    attrs: Any, given: Any, states: Sequence[Any], weight: Any, bias: Any, f: Activations, peepholes: Any
+) -> Sequence[Any]:
     return [f[0](_clipped(attrs, given + states[0] @ weight.T + bias))]
 
 
@@ -73,7 +79,8 @@ def _define(
     name: str, gates: int, states: int, activations: Sequence[str], step: Step, *fields: Field
 ) -> BuilderOf[TupleWrapper]:
     def infer(attrs: Any, args: Sequence[Type]) -> Type:
-        count = 4 + attrs.lengths + attrs.states * states
+        looks = attrs.get("peepholes", False)
+        count = 4 + attrs.lengths + attrs.states * states + looks
         if len(args) != count:
             raise TypeCheckError(f"needs {count} arguments, not {len(args)}")
         data, weight, recurrent = (ranked(arg, 3, "data and weights") for arg in args[:3])
@@ -91,7 +98,10 @@ def _define(
         state: Sequence[Dim] = (batch, both, units) if attrs.batch_first else (both, batch, units)
         if attrs.lengths:
             _check_shape(ranked(args[4], 1, "the lengths"), (batch,))
-        for arg in args[4 + attrs.lengths :]:
+        if looks:
+            _check_shape(ranked(args[-1], 2, "the peepholes"), (both, 3 * units))
+            check_dtype(data, tensor(args[-1]))
+        for arg in args[4 + attrs.lengths : count - looks]:
             _check_shape(ranked(arg, 3, "a state"), state)
             check_dtype(data, tensor(arg))
         known = attrs.activations
@@ -105,7 +115,9 @@ def _define(
             data = data.swapaxes(0, 1)
         length, batch = data.shape[:2]
         lengths = rest[0].astype(np.int64) if attrs.lengths else np.full(batch, length)
-        initial = [state.swapaxes(0, 1) if attrs.batch_first else state for state in rest[attrs.lengths :]]
+        looks = rest[-1] if attrs.get("peepholes", False) else None
+        given_states = rest[attrs.lengths :][: states * attrs.states]
+        initial = [state.swapaxes(0, 1) if attrs.batch_first else state for state in given_states]
         both, units = directions(attrs), attrs.hidden_size
         initial = initial or [np.zeros((both, batch, units), data.dtype)] * states
         names = attrs.activations or tuple(activations) * both
@@ -118,7 +130,8 @@ def _define(
             now = [state[index] for state in initial]
             rows = np.zeros((length, batch, units), data.dtype)
             for time in range(length)[:: -1 if backward else 1]:
-                next_states = step(attrs, given[time], now, recurrent[index], back, functions)
+                looking = None if looks is None else looks[index]
+                next_states = step(attrs, given[time], now, recurrent[index], back, functions, looking)
                 runs = (time < lengths)[:, None]
                 now = [np.where(runs, new, old).astype(data.dtype) for new, old in zip(next_states, now, strict=True)]
                 rows[time] = np.where(runs, now[0], 0)
@@ -162,9 +175,18 @@ def _check_shape(ty: TensorType, wanted: Sequence[Dim]) -> None:
         unify(dim, want, "the sizes of data, weights and states:")
 
 
-lstm = _define("lstm", 4, 2, ("Sigmoid", "Tanh", "Tanh"), _lstm_step, Field("input_forget", "bool", False))
-"""``data weight recurrent bias [lengths] [hidden cell]``: data (S, B, I), or (B, S, I) if ``batch_first``; gates in
-ONNX's order. All hidden states (S, D, B, H), or (B, S, D, H), and the last ones (D, B, H), or (B, D, H)."""
+lstm = _define(
+    "lstm",
+    4,
+    2,
+    ("Sigmoid", "Tanh", "Tanh"),
+    _lstm_step,
+    Field("input_forget", "bool", False),
+    Field("peepholes", "bool", False),  # whether the last argument is what gates see of the cells
+)
+"""``data weight recurrent bias [lengths] [hidden cell] [peepholes]``: data (S, B, I), or (B, S, I) if ``batch_first``;
+gates in ONNX's order. All hidden states (S, D, B, H), or (B, S, D, H), and the last ones (D, B, H), or (B, D, H).
+Peepholes (D, 3 H) are those of the input, output and forget gates, in this order."""
 
 gru = _define("gru", 3, 1, ("Sigmoid", "Tanh"), _gru_step, Field("linear_before_reset", "bool", False))
 rnn = _define("rnn", 1, 1, ("Tanh",), _rnn_step)
