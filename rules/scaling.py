@@ -33,9 +33,17 @@ from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple
 from eqsat.relay.op import concatenate, negative, where
-from eqsat.relay.ty import TensorType, Type
+from eqsat.relay.ty import TensorType, Type, is_static
 from eqsat.rules.operators import view
-from eqsat.rules.types import floats, is_number_for, is_scalar, keeps_floats, rank_of
+from eqsat.rules.types import (
+    floats,
+    floats_of_one_dtype,
+    is_number_for,
+    is_scalar,
+    keeps_floats,
+    rank_of,
+    same_sizes,
+)
 from eqsat.rules.values import scales_safely
 
 x, y, u, v, mask, condition = variables("x y u v mask condition")
@@ -66,6 +74,16 @@ def scores(name: str, product: Callable[[DFPattern, DFPattern], DFPattern]) -> l
                 )
             )
     return found
+
+
+def is_of_matrices(factor: TensorType, data: TensorType, product: TensorType) -> bool:
+    """Guard: a factor has one number for each matrix of a batch, of which ``data`` has as many as the product."""
+    if not floats_of_one_dtype(factor, data, product) or is_scalar(factor) or not is_static(factor):
+        return False
+    if not 2 < rank_of(factor) <= rank_of(product) == rank_of(data) or factor.shape[-2:] != (1, 1):
+        return False
+    pairs = zip(factor.shape[-3::-1], data.shape[-3::-1], strict=False)
+    return same_sizes(data.shape[:-2], product.shape[:-2]) and all(one in (1, other) for one, other in pairs)
 
 
 def is_no_scalar(ty: Type) -> bool:
@@ -101,6 +119,7 @@ weighted_scaled = weighted_sum * s
 negated = concatenate(is_tuple([negative(x), y]))
 negated_scaled = negated * u
 
+plain = nn.matmul(x, y)
 viewed = view(x)
 row_scaled = y * c
 scaled_rows = x * row_scaled
@@ -113,6 +132,15 @@ scaling = RuleSet(
             for name, product in (("matmul", nn.matmul), ("batch-matmul", nn.batch_matmul))
             for rule in scores(name, product)
         ],
+        # (x y) s = (x s) y, where each matrix of a batch has a scale of its own, as heads of attention have in Swin v2
+        rewrite(
+            "scales-of-matrices-into-matmul",
+            plain * s,
+            like(plain, x * s, y),
+            when(scales_safely, value_of(s)),
+            when(is_of_matrices, type_of(s), type_of(x), type_of(plain)),
+            soundness=ROUNDING,
+        ),
         # (x u + y v) s = x (u s) + y (v s)
         rewrite(
             "scale-into-weighted-sum",

@@ -74,3 +74,9 @@ def test_zeros_that_are_moved_are_zeros() -> None:
     zeros = relay.broadcast_to(relay.const(np.float32(0)), shape=(2, 3))
     first = relay.where(mask, zeros, relay.tanh(x))
     assert eqsat.equal(first, relay.where(mask, relay.const(np.zeros((2, 3), "float32")), relay.tanh(x)))
+
+
+def test_a_small_result_of_large_constants_is_known_to_rules() -> None:
+    x = relay.var("x", shape=(4,))
+    number = relay.max(relay.nn.relu(relay.const(np.ones((64, 64), "float32"))))
+    assert eqsat.optimize(x * number, cost_model=eqsat.extraction.OpCount()) == x

@@ -83,6 +83,17 @@ def test_one_head_of_keys_that_is_expanded_for_all_queries_is_attention(batch: s
     assert same_results(text, q=(2, 3, 5, 8), k=(2, 1, 5, 8), v=(2, 1, 5, 8)) == {"Attention": 1}
 
 
+def test_scores_with_a_scale_for_each_head_are_attention() -> None:
+    text = """(float[2,3,5,8] q, float[2,3,5,8] k, float[2,3,5,8] v) => (float[2,3,5,8] y) <
+            float[3,1,1] scales = {0.5, 2.5, 0.125}
+        > {
+            t = Transpose <perm=[0,1,3,2]> (k) s = MatMul (q, t) d = Mul (s, scales) p = Softmax <axis=-1> (d)
+            y = MatMul (p, v)
+        }"""
+    shape = (2, 3, 5, 8)
+    assert same_results(text, q=shape, k=shape, v=shape) == {"Attention": 1, "Mul": 1}
+
+
 def test_positions_times_slopes_and_a_mask_are_one_sum() -> None:
     text = """(float[1,3,5,8] q, float[1,3,5,8] k, float[1,3,5,8] v, int64[1,1,1,5] m) => (float[1,3,5,8] y) <
             float[3,1,1] slopes = {0.5, 0.25, 0.125}, float zero = {0}, float low = {-1.7e38}

@@ -6,7 +6,8 @@ question to Python, asked once per distinct ``(operator, attributes, argument id
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -123,6 +124,15 @@ class ConstantFacts:
         self._constness: list[str] = []  # premises that it follows from, once a rule asks for it
         egraph.on_constness = self._derive_constness
 
+    @contextmanager
+    def up_to(self, limit: int) -> Iterator[None]:
+        """Fold larger results for a while, of at most ``limit`` bytes."""
+        self._folding.raise_limit(max(self.limit, limit if self.limit else 0))
+        try:
+            yield
+        finally:
+            self._folding.limit = self.limit
+
     def update(self, prefilter: Prefilter | None) -> bool:
         """See to the symbols whose e-nodes may be constant now (without ``prefilter``: ever); whether any is new."""
         return self._see(
@@ -196,6 +206,11 @@ class _Folding:
         self._exact = ExactConstants(vocabulary)
         self._large = LargeConstants(self._exact.nearest)
         self._found: dict[tuple[int, ...], Sequence[int] | None] = {}
+
+    def raise_limit(self, limit: int) -> None:
+        """Fold larger results, also those that were asked for before."""
+        self.limit = limit
+        self._found = {node: atoms for node, atoms in self._found.items() if atoms is not None}
 
     def result(self, *node: int) -> Sequence[int] | None:
         """The atom of the value of an e-node, None if it is too large or cannot be computed.

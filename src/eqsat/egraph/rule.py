@@ -302,10 +302,12 @@ class FoldConstants(_AnyRule):
         name: unique in a run.
         limit: largest result, in bytes, that is computed during saturation. Larger ones stay symbolic
             (they still count as constants) and are computed once, if they are extracted.
+        given: the same for expressions of the given graph, which rules do not multiply.
     """
 
     name: str = "fold-constants"
     limit: int = 4096
+    given: int = 1 << 20
     soundness: Soundness = Soundness.EXACT
 
     @property

@@ -123,6 +123,7 @@ class Runner:
         if folding is not None:
             limit, told = folding.limit, None if self.journal is None else partial(self.journal.fold, folding.name)
         self.constants = ConstantFacts(self.egraph, limit, told)
+        self._limit_of_given = 0 if folding is None else folding.given
         named = explain or any(isinstance(rule, PythonRule) for rule in rules)
         self.names = ClassExpressions(self.egraph, types, self.journal, self.trace) if named else None
         self.turns = {identity(rule): turn for index, rule in enumerate(rules) if (turn := self._turn(rule, index))}
@@ -232,6 +233,8 @@ class Runner:
     def _iteration(self, iteration: int) -> bool:
         """Every rule once; whether there may be more to find."""
         start = time.perf_counter()
+        if not iteration:
+            self._fold_given()
         self._activate()
         self.numbers.find()
         snapshot, self._snapshot = self._snapshot, None
@@ -253,6 +256,12 @@ class Runner:
         if changed and self._goal is not None and len({*take_snapshot(self.egraph).handle_class[self._goal]}) == 1:
             raise StopRun("goal")
         return changed or self._unban(iteration)
+
+    def _fold_given(self) -> None:
+        """Compute the constant expressions of the given graph, also larger ones than of those that rules make."""
+        with self.constants.up_to(self._limit_of_given):
+            while self.constants.update(Prefilter(self.egraph)) and self._settle():
+                pass
 
     def _activate(self) -> None:
         """Let rules, and facts of constants, see what is new since the last iteration."""
