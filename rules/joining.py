@@ -56,6 +56,11 @@ def slice_of_part(
     return {**found, axis: range(length)[taken[0] - offset : taken[-1] - offset + 1 : taken.step]}
 
 
+def adds_nothing(concat: Attrs, field: TensorType, before: Sequence[TensorType], after: Sequence[TensorType]) -> bool:
+    """Guard: a part of a concatenation, which has others, is of length zero."""
+    return bool(before or after) and field.shape[axis_index(concat.axis, rank_of(field))] == 0
+
+
 piece = strided_slice(x)
 row = concatenate(is_tuple([many(piece, shared=[x])]))
 
@@ -100,6 +105,13 @@ concats = RuleSet(
     "concats",
     [
         rewrite("concat-one", alone, x),
+        # concat(.., nothing, ..) = concat(.., ..)
+        rewrite(
+            "concat-of-nothing",
+            whole,
+            like(whole, is_tuple([many(before), many(after)])),
+            when(adds_nothing, attrs_of(whole), type_of(field), type_of(before), type_of(after)),
+        ),
         # concat(.., concat(x, y, ..), ..) = concat(.., x, y, .., ..)
         rewrite(
             "flatten-concat",
