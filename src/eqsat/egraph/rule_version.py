@@ -1,7 +1,7 @@
 """Versions of rules, by which certificates and proofs that are kept tell what they are of.
 
-A version is a digest of all that a rule says, of its patterns and of the source of its Python parts. It depends neither
-on the version of Python nor on where the source is.
+A version is a digest of the equation that a rule is, of its patterns and of the source of its Python parts. It depends
+neither on the version of Python nor on where the source is.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from eqsat.relay.expr import Constant, Expr, Op, Var
 from eqsat.relay.printer import astext
 from eqsat.relay.ty import Type
 
-_NOT_SAID = ("examples", "label")
-"""What the author of a rule says beside what it does."""
+_NOT_SAID = ("examples", "label", "contracts", "early")
+"""What the author of a rule says beside the equation: examples, names of parts, and when the rule runs."""
 
 _FOLLOWED = ("eqsat.rules", "eqsat.egraph.author")
 """Packages whose functions count as parts of the rules that call them."""
