@@ -192,3 +192,29 @@ def test_rules_match_many_fields_in_blocks(monkeypatch: pytest.MonkeyPatch) -> N
     assert eqsat.extract(eqsat.saturate(graph)).cost == 3
     assert joined
     assert all(after < before / 5 for before, after in joined)
+
+
+def test_fields_of_tuples_that_are_no_splits_begin_no_part() -> None:
+    x = relay.var("x", shape=(2, 4))
+    pair = relay.Tuple([x, relay.tanh(x)])
+    graph = relay.concatenate([relay.TupleGetItem(pair, 0), relay.TupleGetItem(pair, 1)], axis=1)
+    assert eqsat.extract(eqsat.saturate(graph)).cost == 2
+
+
+def test_rules_in_python_see_what_runs_became() -> None:
+    """Each class has an expression that they can be given."""
+    seen = []
+
+    class Seen(relay.dataflow_pattern.DFPatternCallback):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.pattern = relay.dataflow_pattern.is_op("multiply")(
+                relay.dataflow_pattern.wildcard(), relay.dataflow_pattern.wildcard()
+            )
+
+        def callback(self, pre: Any, post: Any, node_map: Any) -> Any:
+            seen.append(post)
+            return post
+
+    eqsat.saturate(run(averaged, LENGTH), [*eqsat.rules.default, Seen()])
+    assert seen

@@ -27,7 +27,7 @@ from eqsat.egraph.slice_runs import join_parts
 from eqsat.egraph.view_runs import move_views
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Op
-from eqsat.relay.op.nn.window import channels_first, takes_data_only
+from eqsat.relay.op.nn.window import SPATIAL, channels_first, takes_data_only
 from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 
 LONG = 32
@@ -238,7 +238,12 @@ class Chains(Runs[_Form]):
         """A pool, which constants pass that lie along channels: a maximum of what grows, and averages of products."""
         of, result = self._tensor(form.core), self.type(node.handle)
         rank, constants = len(of.shape), [self._array(each) for each in form[1:5] if each is not None]
-        if not isinstance(result, TensorType) or attrs.layout != channels_first(rank - 2) or not constants:
+        if (
+            rank - 2 not in SPATIAL
+            or not isinstance(result, TensorType)
+            or attrs.layout != channels_first(rank - 2)
+            or not constants
+        ):
             return None
         if any(dim != 1 for array in constants for dim in array.shape[::-1][: rank - 2]):
             return None

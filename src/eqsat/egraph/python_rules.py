@@ -12,6 +12,7 @@ from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.journal import Journal
 from eqsat.egraph.lower import Lowered, lower
+from eqsat.egraph.nodes import NO_TYPE, Nodes
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.query import MatchedNode, Query
 from eqsat.egraph.rule import PythonRule, Refusal
@@ -74,6 +75,16 @@ class ClassExpressions:
                 if expr._checked_type is None and expr in self.types:
                     expr._checked_type = self.types[expr]
         self.handles.update(handles)
+
+    def learn(self, nodes: Nodes) -> None:
+        """Learn e-nodes that were made of what was lowered, as expressions."""
+        vocabulary = self.egraph.vocabulary
+        for (handle, symbol, atom, children), type_id in zip(nodes, nodes.type_id.tolist(), strict=True):
+            below = [self.exprs[child] for child in children]
+            expr = build_node(vocabulary.symbols[symbol], vocabulary.atoms[atom], below)
+            if type_id != NO_TYPE:
+                expr._checked_type = self.types[expr] = vocabulary.types[type_id]
+            self.exprs[handle], self.handles[expr] = expr, handle
 
     def name_all(self) -> None:
         """Give a handle to every class that a native rule made, and an expression to the handle."""

@@ -182,6 +182,9 @@ class Runner:
             found = compose(self.egraph, lowered.nodes, lowered.root, self.egraph.fold)
             name = composing[0].name
             self.report.rule(name).matches += len(found)
+            for composed in found:
+                if self.names is not None:
+                    self.names.learn(composed.made)
             if self.trace is not None and found:
                 for end, links, made, result in found:
                     self.trace.note(Noted(name, end, result, [links], made))

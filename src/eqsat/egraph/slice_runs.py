@@ -136,6 +136,8 @@ class SliceRuns(Runs[_Run]):
 
     def _part(self, split: Node, index: int) -> _Run | None:
         """A field of a split."""
+        if self.graph.vocabulary.symbols[split.symbol].name != "split":
+            return None
         data, attrs = split.children[0], self.graph.vocabulary.atoms[split.atom].value
         ty, fields = self._tensor(data), self.type(split.handle)
         if ty is None or not isinstance(fields, TupleType):
