@@ -221,10 +221,8 @@ class Cluster:
     """
 
     def __init__(self, workers: int, folder: str):
-        import dask
         import distributed
 
-        dask.config.set({"temporary-directory": folder})
         self._scheduler = distributed.LocalCluster(
             n_workers=0, host="127.0.0.1", dashboard_address=None, silence_logs=logging.CRITICAL
         )

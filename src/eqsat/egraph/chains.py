@@ -21,14 +21,14 @@ from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.given_graph import Composed, Fold, GivenGraph, Node
 from eqsat.egraph.nodes import Nodes
 from eqsat.egraph.product_runs import move_shifts
-from eqsat.egraph.runs import Runs
+from eqsat.egraph.runs import Runs, is_static_float
 from eqsat.egraph.scales import is_moderate, is_scale
 from eqsat.egraph.slice_runs import join_parts
 from eqsat.egraph.view_runs import move_views
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Op
 from eqsat.relay.op.nn.window import SPATIAL, channels_first, takes_data_only
-from eqsat.relay.ty import TensorType, TupleType, Type, is_static
+from eqsat.relay.ty import TensorType, TupleType
 
 LONG = 32
 """Links from which on a chain is composed. On a shorter one rules are quick, and they know more ways to write it."""
@@ -43,8 +43,6 @@ _STEPS: dict[str, tuple[str, ...]] = {
     "nn.batch_norm": (_SCALE, _SHIFT),
 }
 """What operators do in a chain; maxima and minima with numbers are clips."""
-
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class _Form(NamedTuple):
@@ -98,10 +96,6 @@ def _followed(form: _Form, steps: Sequence[str]) -> _Form:
 def _each(form: _Form, places: Sequence[str], change: Callable[[int], int | None]) -> dict[str, Any]:
     """What becomes of the constants that a form has at some places."""
     return {place: change(constant) for place in places if (constant := getattr(form, place)) is not None}
-
-
-def _is_static_float(ty: Type | None) -> bool:
-    return isinstance(ty, TensorType) and is_static(ty) and ty.dtype in _FLOATS
 
 
 class Chains(Runs[_Form]):
@@ -181,7 +175,7 @@ class Chains(Runs[_Form]):
         ty = self.type(handle)
         if id(ty) not in self._are_float:  # a tuple of many fields is asked for by each projection of it
             fields = ty.fields if isinstance(ty, TupleType) else [ty]
-            self._are_float[id(ty)] = all(map(_is_static_float, fields))
+            self._are_float[id(ty)] = all(map(is_static_float, fields))
         return self._are_float[id(ty)]
 
     def _number(self, constant: int | None) -> float | None:
@@ -328,7 +322,7 @@ class Chains(Runs[_Form]):
 
     def _both(self, one: _Form, other: _Form) -> _Form | None:
         """A sum of forms of one base, whose scales have one sign: where they differ, an infinite base becomes NaN."""
-        if one._replace(links=other.links) == other:
+        if one[:5] == other[:5]:
             return self._scaled(one, self._filled(2.0, one.core))
         if any(bound is not None for each in (one, other) for bound in (each.low, each.high)):
             return None

@@ -12,7 +12,6 @@ from numpy.typing import NDArray as Array
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.nodes import NO_TYPE, Nodes
 from eqsat.egraph.symbols import Symbol, is_foldable
-from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import TensorType, Type
@@ -147,11 +146,6 @@ class GivenGraph:
         return found if np.all(np.isfinite(result) if were_finite else ~np.isnan(result)) else None
 
     # ---- what takes the place of a part
-
-    def add_call(self, name: str, attrs: Attrs | None, operands: Sequence[int], ty: Type) -> int:
-        """Add a call over handles to the e-graph; its handle."""
-        symbol = self.egraph.symbol(Symbol("call", Op.get(name), len(operands)))
-        return self.add(symbol, self.vocabulary.attributes(attrs), operands, ty)
 
     def add(self, symbol: int, atom: int, children: Sequence[int], ty: Type) -> int:
         """Add an e-node to the e-graph; its handle."""

@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from eqsat.egraph.given_graph import Composed, GivenGraph, Node
-from eqsat.egraph.runs import Runs
+from eqsat.egraph.runs import Runs, is_static_float
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Op
-from eqsat.relay.ty import TensorType, Type, is_static
+from eqsat.relay.ty import TensorType, Type
 
 _PRODUCTS = ("nn.dense", "nn.matmul")
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class _Run(NamedTuple):
@@ -159,4 +158,4 @@ class ProductRuns(Runs[_Run]):
 
 def _is_matrix(ty: Type | None) -> bool:
     """Whether a value is a matrix, or more of them, of floats of known size."""
-    return isinstance(ty, TensorType) and is_static(ty) and len(ty.shape) > 1 and ty.dtype in _FLOATS
+    return is_static_float(ty) and isinstance(ty, TensorType) and len(ty.shape) > 1

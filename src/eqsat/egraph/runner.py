@@ -236,9 +236,7 @@ class Runner:
     def _iteration(self, iteration: int) -> bool:
         """Every rule once; whether there may be more to find."""
         start = time.perf_counter()
-        if not iteration:
-            self._fold_given()
-        self._activate()
+        self._activate(None if iteration else self._fold_given())
         self.numbers.find()
         snapshot, self._snapshot = self._snapshot, None
         if self.journal is not None and self.names is not None:
@@ -260,16 +258,29 @@ class Runner:
             raise StopRun("goal")
         return changed or self._unban(iteration)
 
-    def _fold_given(self) -> None:
-        """Compute the constant expressions of the given graph, also larger ones than of those that rules make."""
-        with self.constants.up_to(self._limit_of_given):
-            while self.constants.update(Prefilter(self.egraph)) and self._settle():
-                pass
+    def _fold_given(self) -> Prefilter | None:
+        """Compute the constant expressions of the given graph, also larger ones than of those that rules make.
 
-    def _activate(self) -> None:
-        """Let rules, and facts of constants, see what is new since the last iteration."""
+        Returns:
+            The e-graph as it is then, as rules see it that wait until they may match; None if they do not wait.
+        """
+        with self.constants.up_to(self._limit_of_given):
+            prefilter = self._looked()
+            while self.constants.update(prefilter) and self._settle():
+                prefilter = self._looked()
+        return prefilter
+
+    def _looked(self) -> Prefilter | None:
+        return Prefilter(self.egraph) if self._is_watched else None
+
+    def _activate(self, prefilter: Prefilter | None) -> None:
+        """Let rules, and facts of constants, see what is new since the last iteration.
+
+        Args:
+            prefilter: The e-graph as it is now, if that is known.
+        """
         if self._is_stale and self._is_watched:
-            prefilter = Prefilter(self.egraph)
+            prefilter = prefilter or Prefilter(self.egraph)
             if self.constants.update(prefilter) and self._settle():
                 prefilter = Prefilter(self.egraph)
             self._snapshot = None if self._update(prefilter, self.turns.values()) else prefilter.snapshot

@@ -16,7 +16,9 @@ from eqsat.egraph.symbols import Symbol
 from eqsat.relay.expr import Op
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.relations import call_type
-from eqsat.relay.ty import Type
+from eqsat.relay.ty import TensorType, Type, is_static
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class _Draft(NamedTuple):
@@ -180,3 +182,8 @@ class Runs(dict[int, RunT], Generic[RunT]):
                 found.add(draft)
                 waiting += self._drafts[-1 - draft].children
         return sorted([-1 - each for each in found])
+
+
+def is_static_float(ty: Type | None) -> bool:
+    """Whether a value is a tensor of floating-point numbers whose size is known."""
+    return isinstance(ty, TensorType) and is_static(ty) and ty.dtype in _FLOATS
