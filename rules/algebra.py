@@ -30,10 +30,10 @@ from eqsat.egraph.rule import Array, ComposeChains, Distinct, Guard, Rewrite, Ru
 from eqsat.egraph.scales import is_moderate, is_scale
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import abs, exp, log, maximum, minimum, negative, power, rsqrt, sqrt
-from eqsat.relay.ty import TensorType, Type, is_static
+from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.functions import functions, repeated
 from eqsat.rules.operators import COMMUTATIVE
-from eqsat.rules.types import floats, is_float, is_number, is_scalar, keeps, keeps_floats
+from eqsat.rules.types import floats, is_float, is_number, is_scalar, is_wide, keeps, keeps_floats
 from eqsat.rules.values import (
     all_positive,
     half,
@@ -86,17 +86,12 @@ def are_of_one_sign(left: Array, right: Array) -> bool:
     return are_alike and stay_numbers(lambda a, b: (a + b, None))(left, right)
 
 
-def is_float_scalar(ty: Type) -> bool:
-    return is_scalar(ty) and is_float(ty)
-
-
-def is_wide(ty: TensorType) -> bool:
-    """Guard: a scalar of a dtype other than float16, in which products of some hundreds overflow."""
-    return is_scalar(ty) and ty.dtype != "float16"
+def is_wide_scalar(ty: TensorType) -> bool:
+    return is_scalar(ty) and is_wide(ty)
 
 
 def is_wide_float(ty: TensorType) -> bool:
-    return is_wide(ty) and is_float(ty)
+    return is_wide_scalar(ty) and is_float(ty)
 
 
 # products and quotients that several rules speak of
@@ -290,13 +285,13 @@ meeting = RuleSet(
             non_constant(x),
             soundness=ROUNDING,
         ),
-        outward("scalar-outward", scaled, scaled * y, (x * y) * a, is_scalar, factor(y), moderate),
+        outward("scalar-outward", scaled, scaled * y, (x * y) * a, is_wide_scalar, factor(y), moderate),
         outward(
             "scalar-outward-of-shifted",
             scaled_shift,
             scaled_shift * y,
             ((x + b) * y) * a,
-            is_wide,
+            is_wide_scalar,
             factor(y),
             moderate,
         ),
@@ -305,12 +300,12 @@ meeting = RuleSet(
             (scaled, scaled_y),
             scaled * scaled_y,
             (x * y) * (a * b),
-            is_scalar,
+            is_wide_scalar,
             moderate,
             when(is_moderate, value_of(b)),
             either_order=True,
         ),
-        outward("scalar-out-of-numerator", scaled, scaled / y, (x / y) * a, is_float_scalar, factor(y), moderate),
+        outward("scalar-out-of-numerator", scaled, scaled / y, (x / y) * a, is_wide_float, factor(y), moderate),
         outward(
             "scalar-out-of-shifted-numerator",
             scaled_shift,
@@ -325,7 +320,7 @@ meeting = RuleSet(
             (scaled, scaled_y),
             scaled / scaled_y,
             (x / y) * (a / b),
-            is_float_scalar,
+            is_wide_float,
             moderate,
             when(scales_safely, value_of(b)),
         ),
@@ -334,7 +329,7 @@ meeting = RuleSet(
                 f"scalar-out-of-{name}",
                 y / inner,
                 (y / rest) * (scalar(1, a) / a),
-                when(is_float_scalar, type_of(a)),
+                when(is_wide_float, type_of(a)),
                 when(scales_safely, value_of(a)),
                 distinct(inner, x),
                 base(x),

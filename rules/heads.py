@@ -19,7 +19,7 @@ from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import is_last, permutation, reduced_axes
 from eqsat.rules.normalization import is_vector
-from eqsat.rules.types import is_float, is_scalar, rank_of, same_sizes
+from eqsat.rules.types import floats, is_float, is_scalar, is_wide, rank_of, same_sizes
 from eqsat.rules.values import epsilon_of, one, only_number, vector_along
 
 x, gamma, q, k, v, mask = variables("x gamma q k v mask")
@@ -46,7 +46,8 @@ rms_norms = RuleSet(
             normalized,
             nn.rms_norm(x, vector_along(1, x, -1), axis=-1, epsilon=compute(epsilon_of, value_of(eps)), scale=False),
             when(over_last_axis, type_of(x), attrs_of(squares)),
-            when(lambda ty: is_float(ty) and ty.dtype != "float16", type_of(x)),  # squares of float16 overflow
+            floats(x),
+            when(is_wide, type_of(x)),
             soundness=ROUNDING,
         ),
         rewrite(

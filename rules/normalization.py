@@ -20,7 +20,7 @@ from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.axes import inverse_order, is_last, reduced_axes
 from eqsat.rules.batch_norms import batch_norms
 from eqsat.rules.products import as_parameter
-from eqsat.rules.types import floats, is_float, is_short_float, keeps_floats, rank_of
+from eqsat.rules.types import floats, is_float, is_short_float, is_wide, keeps_floats, rank_of
 from eqsat.rules.values import epsilon_of, one, vector, vector_along, zero
 
 ROUNDING = Soundness.ROUNDING
@@ -151,7 +151,7 @@ layer_norms = RuleSet(
             soundness=ROUNDING,
         ),
         # the scale may come in earlier
-        rewrite("scale-before-norm", scaled_before, plain * gamma, soundness=ROUNDING),
+        rewrite("scale-before-norm", scaled_before, plain * gamma, when(is_wide, type_of(x)), soundness=ROUNDING),
         rewrite("scale-with-deviation", scaled_deviation, plain * gamma, soundness=ROUNDING),
         *[
             rewrite(

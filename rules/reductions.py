@@ -13,7 +13,7 @@ from eqsat.relay.ty import Dim, TensorType, Type, is_exact
 from eqsat.rules.axes import reduced_axes
 from eqsat.rules.operators import any_reduction, reduction, view
 from eqsat.rules.shape import reshaped
-from eqsat.rules.types import Shape, floats, is_float, rank_of, same_dtype
+from eqsat.rules.types import Shape, floats, is_wide, rank_of, same_dtype
 from eqsat.rules.values import Filled, attribute
 
 (x,) = variables("x")
@@ -66,13 +66,13 @@ def of_sum(name: str, lhs: DFPattern, summed: DFPattern, soundness: Soundness = 
     """A function ``lhs`` of a sum ``summed`` is one operator ``name``."""
     attrs = {field: compute(lambda of, field=field: of[field], attrs_of(summed)) for field in _FIELDS}
     return rewrite(
-        name.replace("_", "-"), lhs, is_op(name)(x).has_attr(attrs), when(has_squares, type_of(x)), soundness=soundness
+        name.replace("_", "-"),
+        lhs,
+        is_op(name)(x).has_attr(attrs),
+        floats(x),
+        when(is_wide, type_of(x)),
+        soundness=soundness,
     )
-
-
-def has_squares(ty: TensorType) -> bool:
-    """Guard: floats other than float16, whose squares overflow, though not inside one operator."""
-    return is_float(ty) and ty.dtype != "float16"
 
 
 _FIELDS = ("axis", "keepdims", "exclude")

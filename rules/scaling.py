@@ -40,6 +40,7 @@ from eqsat.rules.types import (
     floats_of_one_dtype,
     is_number_for,
     is_scalar,
+    is_wide,
     keeps_floats,
     rank_of,
     same_sizes,
@@ -70,6 +71,7 @@ def scores(name: str, product: Callable[[DFPattern, DFPattern], DFPattern]) -> l
                     like(whole, inside(better)),
                     when(scales_safely, value_of(s)),
                     when(is_number_for, type_of(s), type_of(x), type_of(y), type_of(plain)),
+                    when(is_wide, type_of(s)),
                     soundness=ROUNDING,
                 )
             )

@@ -25,7 +25,7 @@ from eqsat.rules.products import bias_shape, has_channels_first
 from eqsat.rules.rows import is_of_rows, rows_of
 from eqsat.rules.shape import codes, reshaped
 from eqsat.rules.slices import Ranges, cut, ranges
-from eqsat.rules.types import rank_of
+from eqsat.rules.types import is_wide, rank_of
 from eqsat.rules.written import written
 
 x, y, z, m, u, v = variables("x y z m u v")
@@ -315,7 +315,7 @@ parts = RuleSet(
 
 def is_one_number(ty: TensorType) -> bool:
     """Guard: a constant without axes, of a dtype in which a product of usual numbers does not overflow."""
-    return ty.shape == () and ty.dtype != "float16"
+    return ty.shape == () and is_wide(ty)
 
 
 def scaled_behind(name: str, product: Callable[[DFPattern, DFPattern], DFPattern]) -> list[Rewrite]:

@@ -79,6 +79,11 @@ def floats_of_one_type(*types: Type) -> bool:
     return is_float(*types) and same_type(*types)
 
 
+def is_wide(*types: TensorType) -> bool:
+    """Guard: tensors of other dtypes than float16, in which products and squares of some hundreds overflow."""
+    return all(ty.dtype != "float16" for ty in types)
+
+
 def is_number_for(number: TensorType, *others: TensorType) -> bool:
     """Guard: one number of the dtype of other floating-point tensors, of no more axes than these."""
     known = floats_of_one_dtype(number, *others) and is_scalar(number)

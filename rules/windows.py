@@ -184,7 +184,7 @@ def through(name: str) -> list[Rewrite]:
 
     def may_shift(whole: DFPattern, constant: DFPattern) -> list[Guard]:
         finite = when(is_finite, value_of(constant))
-        return [finite] if is_maximum else [finite, when(takes_data_only, attrs_of(whole))]
+        return [finite] if is_maximum else [finite, when(takes_data_only, attrs_of(whole), type_of(x))]
 
     def law(verb: str, left: DFPattern, right: DFPattern, *guards: Guard | Distinct | Base | Settled) -> Rewrite:
         return rewrite(f"{verb}-{short}", left, right, *guards, soundness=ROUNDING)

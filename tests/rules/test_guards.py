@@ -82,6 +82,20 @@ def a_pool_whose_windows_lie_in_the_padding() -> Expr:
     return pool + constant(1, 1, 1)
 
 
+def an_average_pool_of_an_empty_axis() -> Expr:
+    image = tensor(1, 1, 0, 3) + constant(1, 1, 1)
+    return nn.avg_pool2d(image, pool_size=(2, 2), padding=(1, 1), count_include_pad=False)
+
+
+def scores_of_float16_that_overflow() -> Expr:
+    queries, keys = tensor(2, 2, dtype="float16"), tensor(2, 2, name="k", dtype="float16")
+    return nn.softmax(nn.matmul(queries, keys) * relay.const(0.5, "float16"))
+
+
+def a_scaled_product_of_float16() -> Expr:
+    return (tensor(2, dtype="float16") * relay.const(0.25, "float16")) * tensor(2, name="y", dtype="float16")
+
+
 def convolutions_of_images_of_other_sizes() -> Expr:
     weight = tensor(2, 1, 1, 1, name="w")
     images = tensor(1, 1, 3, 3), tensor(1, 1, 4, 4, name="y")
@@ -91,6 +105,9 @@ def convolutions_of_images_of_other_sizes() -> Expr:
 LEFT_ALONE = [
     (a_squeeze_of_all_axes_of_one_element, "view-into-pad"),
     (a_pool_whose_windows_lie_in_the_padding, "shift-through-avg-pool2d"),
+    (an_average_pool_of_an_empty_axis, "shift-out-of-avg-pool2d"),
+    (scores_of_float16_that_overflow, "scale-of-scores-into-left-of-matmul"),
+    (a_scaled_product_of_float16, "scalar-outward"),
     (convolutions_of_images_of_other_sizes, "joined-convs"),
 ]
 
@@ -99,7 +116,10 @@ LEFT_ALONE = [
 def test_a_rule_leaves_alone(graph, name: str) -> None:
     (rule,) = [rule for rule in rules.default + rules.merge if rule.name == name]
     data = graph()
-    values = {var: np.zeros(var.type_annotation.concrete_shape) for var in relay.analysis.free_vars(data)}
+    values = {
+        var: np.zeros(var.type_annotation.concrete_shape, var.type_annotation.dtype)
+        for var in relay.analysis.free_vars(data)
+    }
     assert right_sides(rule, [Instance((data,), values)]) == [[]]
 
 

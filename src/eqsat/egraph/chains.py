@@ -244,9 +244,9 @@ class Chains(Runs[_Form]):
         scale = np.ones(()) if form.scale is None else self._array(form.scale)
         is_bounded, is_shifted = (form.low, form.high) != (None, None), form.shift is not None
         if "max" in self.graph.vocabulary.symbols[node.symbol].name:
-            passes = bool(np.all(scale > 0)) and (not is_bounded or takes_data_only(attrs))
+            passes = bool(np.all(scale > 0)) and (not is_bounded or takes_data_only(attrs, of))
         else:
-            passes = is_moderate(scale) and not is_bounded and (not is_shifted or takes_data_only(attrs))
+            passes = is_moderate(scale) and not is_bounded and (not is_shifted or takes_data_only(attrs, of))
         return form._replace(core=self.draft(node.symbol, node.atom, [form.core], result)) if passes else None
 
     def _sum(self, name: str, forms: Sequence[_Form], constants: Sequence[int | None]) -> _Form | None:

@@ -26,8 +26,13 @@ def channels_first(rank: int) -> str:
     return f"NC{SPATIAL[rank]}"
 
 
-def takes_data_only(attrs: Attrs) -> bool:
-    """Whether a pool takes data into account and no padding: a pool of equal numbers is that number."""
+def takes_data_only(attrs: Attrs, of: TensorType) -> bool:
+    """Whether a pool takes data into account and no padding: a pool of equal numbers is that number.
+
+    Args:
+        attrs: of the pool, whose layout has the channels first.
+        of: the type of the data. An axis of no elements, as one of unknown length may be, has nothing but padding.
+    """
     padding = attrs.get("padding", ())
     if attrs.get("ceil_mode", False):
         return False
@@ -35,7 +40,8 @@ def takes_data_only(attrs: Attrs) -> bool:
         return True
     beyond_padding = all(pad < size for pad, size in zip(padding, tuple(attrs.pool_size) * 2, strict=True))
     is_dense = all(step == 1 for step in attrs.get("dilation", ()))
-    return beyond_padding and is_dense and not attrs.get("count_include_pad", False)
+    has_data = all(isinstance(dim, int) and dim > 0 for dim in of.shape[2:])
+    return beyond_padding and is_dense and has_data and not attrs.get("count_include_pad", False)
 
 
 def define_image(
