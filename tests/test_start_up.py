@@ -37,6 +37,22 @@ assert onnx_ir.SymbolicDim(sympy.Symbol("n")) == onnx_ir.SymbolicDim("n")
 """A program that has onnx_ir compute with sizes, which takes SymPy."""
 
 
+BESIDE_EGGLOG = """
+import eqsat
+from eqsat import relay
+x = relay.var("x", shape=(2,))
+eqsat.optimize(relay.nn.relu(relay.nn.relu(x)))
+import sys
+assert "egglog" not in sys.modules
+import egglog
+from egglog import i64
+assert egglog.EGraph().check(i64(1) + 2 == i64(3)) is None
+assert egglog.bindings.EGraph().run_program() == []
+eqsat.optimize(relay.nn.relu(relay.nn.relu(x)))
+"""
+"""A program that uses egglog itself after eqsat has loaded the library of it."""
+
+
 def loaded(program: str, *arguments: str, then: str = "") -> set[str]:
     """The modules that are loaded when a program ends; another one goes on."""
     command = [sys.executable, "-c", PROGRAM.format(program, then), *arguments]
@@ -73,6 +89,10 @@ def test_optimizing_loads_neither_sympy_before_it_is_used_nor_what_other_command
     assert len(onnx.load(tmp_path / "out.onnx").graph.node) == 1
     assert not found & NEVER
     assert not {name for name in found if name.startswith(("eqsat.calibration", "eqsat.report_page", "onnx.reference"))}
+
+
+def test_egglog_can_be_imported_after_its_library_was_used() -> None:
+    assert "egglog" in loaded(BESIDE_EGGLOG)
 
 
 def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:

@@ -16,9 +16,11 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec, module_from_spec
 from itertools import chain
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -287,7 +289,7 @@ def _library() -> Any:
     return _loaded
 
 
-def _load_alone(name: str) -> Any:
+def _load_alone(name: str) -> ModuleType:
     """A module without the package that it is in, whose import takes ten times as long.
 
     An import of that package gives the very same module later.
@@ -301,7 +303,25 @@ def _load_alone(name: str) -> Any:
         raise ModuleNotFoundError(f"no module named {name!r}", name=name)
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
+    sys.modules.pop(name, None)  # some versions enter themselves, and the package would lack the attribute
+    sys.meta_path.insert(0, _Loaded(module))
     return module
+
+
+class _Loaded(MetaPathFinder, Loader):
+    """Gives a module to whoever imports it. (Egglog 14 panics where its library is loaded a second time.)"""
+
+    def __init__(self, module: ModuleType):
+        self._module = module
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname == self._module.__name__ else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It has been executed."""
 
 
 def _check_process() -> None:
