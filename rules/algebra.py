@@ -324,20 +324,18 @@ meeting = RuleSet(
             moderate,
             when(scales_safely, value_of(b)),
         ),
-        *[
-            rewrite(
-                f"scalar-out-of-{name}",
-                y / inner,
-                (y / rest) * (scalar(1, a) / a),
-                when(is_wide_float, type_of(a)),
-                when(scales_safely, value_of(a)),
-                distinct(inner, x),
-                base(x),
-                factor(y),
-                soundness=ROUNDING,
-            )
-            for name, inner, rest in (("denominator", scaled, x), ("affine-denominator", affine, x + b / a))
-        ],
+        # y / (x a) = (y / x) (1 / a); of a denominator x a + b that is near 0, another rounding would tell
+        rewrite(
+            "scalar-out-of-denominator",
+            y / scaled,
+            (y / x) * (scalar(1, a) / a),
+            when(is_wide_float, type_of(a)),
+            when(scales_safely, value_of(a)),
+            distinct(scaled, x),
+            base(x),
+            factor(y),
+            soundness=ROUNDING,
+        ),
         outward("shift-outward", shifted, shifted + y, (x + y) + a, is_scalar, term(y)),
         outward("shift-outward-of-scaled", shifted_scale, shifted_scale + y, (x * b + y) + a, is_scalar, term(y)),
         both_outward(
