@@ -77,7 +77,7 @@ class Proof:
 
 
 def table(proofs: Iterable[Proof]) -> str:
-    """Proofs as text: a line for each rule, why there is none or a counterexample below."""
+    """Proofs as text: a line for each rule; what it assumes, what was tried and why there is no proof stand below."""
     lines = []
     for proof in proofs:
         how = "" if proof.status not in PROVED else "every bit" if proof.exact else "over the reals"
@@ -85,6 +85,9 @@ def table(proofs: Iterable[Proof]) -> str:
             f"{proof.status.value:<10} {proof.rule:<40} {how:<14} {proof.instances:>4} instances {proof.seconds:6.2f} s"
         )
         lines += [f"    {'if ' if proof.ok else ''}{each}" for each in proof.assumes]
+        if proof.bits:
+            lines.append(f"    every bit is the same for all values of {', '.join(proof.bits)}")
+        lines += [f"    every bit is the same for {count:,} inputs of {dtype}" for dtype, count in proof.floats.items()]
         lines += indented(proof.detail)
     return "\n".join(lines)
 

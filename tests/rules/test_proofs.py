@@ -20,7 +20,7 @@ from eqsat.relay.op import abs as absolute
 from eqsat.relay.op import cos, exp, maximum, minimum, negative
 from eqsat.relay.ty import is_static
 from eqsat.rules import Rewrite, Soundness, compute, rewrite, sets, type_of, variables, when
-from eqsat.rules.prove import PROVED_BEFORE, Proof, Status, Store, less, prove
+from eqsat.rules.prove import PROVED_BEFORE, Proof, Status, Store, less, prove, table
 from eqsat.rules.prove.bits import try_bits
 from eqsat.rules.prove.cases import unequal
 from eqsat.rules.prove.linear import infeasible
@@ -173,6 +173,12 @@ def test_command_line() -> None:
     result = CliRunner().invoke(cli, ["rules", "prove", "relu-twice", "--instances", "2", "--json", "--no-cache"])
     (proof,) = json.loads(result.output)
     assert (proof["rule"], proof["status"], result.exit_code) == ("relu-twice", "any rank", 0)
+
+
+def test_the_table_tells_what_was_tried_bit_by_bit() -> None:
+    found = table(prove(rewrite("twice", absolute(absolute(x)), absolute(x)), instances=2))
+    assert "any rank" in found
+    assert "every bit is the same for all values of float16" in found
 
 
 def test_proofs_are_kept_as_long_as_the_rule_says_the_same(tmp_path: Path) -> None:
