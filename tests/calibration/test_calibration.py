@@ -495,6 +495,8 @@ def test_models_are_optimized_by_what_was_measured(network: Path, tmp_path: Path
     told = command("optimize", fixed, out, "--cost", file)
     assert "seconds in the runtime" in told.output
     assert f"kernels of runtime none: {measured['kernels']['measured']} measured" in told.output
+    refused = command("optimize", fixed, out, "--cost", file, "--runtime", "onnxruntime").exception
+    assert "was measured at level off of onnxruntime's own optimizer, which is on" in str(refused)
     file.write_text(file.read_text().replace('"version": "', '"version": "0.'))
     assert isinstance(command("optimize", fixed, out, "--cost", file).exception, ProfileError)
     assert command("optimize", fixed, out, "--cost", file, "--foreign").exit_code == 0

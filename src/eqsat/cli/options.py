@@ -177,17 +177,37 @@ class Settings:
             from eqsat.calibration import Calibrated, Profile
 
             profile = Profile.load(self.cost, self.foreign)
-            if not self.foreign and profile.setup.runtime != self.setup.runtime:
-                raise ProfileError(
-                    f"{self.cost} is of {profile.setup.runtime}, and models are written for {self.setup.runtime}: give "
-                    "--runtime, measure anew with eqsat calibrate --runtime, or say that it is meant (--foreign)"
-                )
+            if not self.foreign:
+                self._check_setup(profile.setup)
             return Calibrated(profile)
         if self.cost == MEASURED:
             from eqsat.calibration import Calibrated
 
             return Calibrated.here(self.setup)
         return _cost_model(load(self.cost) if ":" in self.cost else COSTS[self.cost])
+
+    def _check_setup(self, measured: Any) -> None:
+        """Check that times were measured in the runtime that models are written for, its optimizer on or off alike.
+
+        Raises:
+            ProfileError: They were not.
+        """
+        if measured.runtime != self.setup.runtime:
+            raise ProfileError(
+                f"{self.cost} is of {measured.runtime}, and models are written for {self.setup.runtime}: give "
+                "--runtime, measure anew with eqsat calibrate --runtime, or say that it is meant (--foreign)"
+            )
+        if (measured.level == "off") != (self.runtime == NO_RUNTIME):
+            advice = (
+                "leave --runtime out, measure anew at another --level"
+                if measured.level == "off"
+                else f"add --runtime {measured.runtime}, measure anew with --level off"
+            )
+            raise ProfileError(
+                f"{self.cost} was measured at level {measured.level} of {measured.runtime}'s own optimizer, which is "
+                f"{'off' if self.runtime == NO_RUNTIME else 'on'} with --runtime {self.runtime}: {advice}, or say that "
+                "it is meant (--foreign)"
+            )
 
     @property
     def setup(self) -> Any:
