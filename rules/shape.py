@@ -50,10 +50,12 @@ def codes(ty: Type, of: Type | None = None) -> Shape | Refusal:
 def codes_between(before: Sequence[Dim], after: Sequence[Dim]) -> Shape | Refusal:
     """The ``newshape`` of a reshape from one shape to another.
 
-    Of the dimensions behind, one may be unknown, and so may those that there are in the same place before.
+    Of the dimensions behind, one may be unknown, or all that there are in the same place before. One that is computed
+    from the number of elements (-1) would not be known if another were 0.
     """
     found = reshape_codes(before, after)
-    if found is None or (0 in after and not all(isinstance(dim, int) for dim in after)):
+    known = all(isinstance(dim, int) for dim in after)
+    if found is None or not (known or (0 not in after and (-1 not in found or 0 not in found))):
         return refuse("more than one dimension is not known")
     return found
 
