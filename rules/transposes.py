@@ -18,7 +18,7 @@ from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import Dim, TensorType, Type, is_exact, is_static
 from eqsat.rules.axes import from_front, inverse_order, permutation, reduced_axes, without
 from eqsat.rules.operators import any_reduction, binary, one_of, ordered, unary, view
-from eqsat.rules.types import Shape, dtype_of, is_scalar, rank_of
+from eqsat.rules.types import Shape, dtype_of, has_zero, is_scalar, rank_of
 from eqsat.rules.values import attribute, computed_parts
 
 x, y, z = variables("x y z")
@@ -47,8 +47,8 @@ joined = binary(turned, turned_too)
 def spread_axes(attrs: Attrs, ty: Type, of: TensorType) -> Shape | Refusal:
     """The shape of a constant with as many axes as ``x``."""
     missing = rank_of(ty) - rank_of(of)
-    if missing < 0 or not rank_of(of) or not is_static(of):
-        return refuse("the constant has no axes, or more than the tensor")
+    if missing < 0 or not rank_of(of) or not is_static(of) or has_zero(of):
+        return refuse("the constant has no elements, no axes, or more than the tensor")
     return (1,) * missing + of.concrete_shape
 
 

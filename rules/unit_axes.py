@@ -16,7 +16,7 @@ from eqsat.relay.op import expand_dims, reshape, squeeze, transpose
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.axes import from_front, permutation, renumbered
 from eqsat.rules.operators import binary, ordered, unary, view
-from eqsat.rules.types import Shape, rank_of
+from eqsat.rules.types import Shape, has_zero, rank_of
 
 x, y = variables("x y")
 (c,) = constants("c")
@@ -46,8 +46,8 @@ def is_alike(attrs: Attrs, before: TensorType, after: TensorType) -> bool:
 
 def shape_before(attrs: Attrs, before: TensorType, after: TensorType, constant: TensorType) -> Shape | Refusal:
     """The shape that a constant, which is combined with a view, must have to be combined with the viewed tensor."""
-    if not is_static(constant) or not 0 < rank_of(constant) <= rank_of(after):
-        return refuse("the constant has no axes, or more than the view")
+    if not is_static(constant) or has_zero(constant) or not 0 < rank_of(constant) <= rank_of(after):
+        return refuse("the constant has no elements, no axes, or more than the view")
     if not is_alike(attrs, before, after):
         return refuse("the view changes more than axes of one element")
     spread = (1,) * (rank_of(after) - rank_of(constant)) + constant.concrete_shape
