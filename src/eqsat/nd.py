@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+import mmap
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -83,7 +85,9 @@ class NDArray(Immutable):
     def few(self) -> np.ndarray[Any, Any]:
         """At most 128 elements from all over the array; it is not loaded again for them."""
         if self._few is None:
-            self._few = self.numpy().flat[:: max(1, self.size // 64)]
+            data = self.numpy()
+            with _read_here_and_there(data):
+                self._few = data.flat[:: max(1, self.size // 64)]
         return self._few
 
     def has_data_of(self, other: NDArray) -> bool:
@@ -116,6 +120,20 @@ class NDArray(Immutable):
 
     def __repr__(self) -> str:
         return f"NDArray(shape={self.shape}, dtype={self.dtype!r})"
+
+
+@contextmanager
+def _read_here_and_there(array: np.ndarray[Any, Any]) -> Iterator[None]:
+    """Until the block ends, a system reads of a file that is mapped what is used, not what lies behind it, too."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    can_be_told = isinstance(owner, mmap.mmap) and hasattr(mmap, "MADV_RANDOM")
+    if can_be_told:
+        owner.madvise(mmap.MADV_RANDOM)
+    yield
+    if can_be_told:
+        owner.madvise(mmap.MADV_NORMAL)
 
 
 def _bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

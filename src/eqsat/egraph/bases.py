@@ -85,8 +85,7 @@ def linear(name: str, operands: Sequence[str]) -> Sequence[str]:
 
 
 def _stays(constant: Constant) -> bool:
-    array = constant.data.numpy()
-    return bool(array.size == 1 and not is_moderate(array))
+    return bool(constant.data.size == 1 and not is_moderate(constant.data.numpy()))
 
 
 def _has_more_elements(ty: Type) -> bool:

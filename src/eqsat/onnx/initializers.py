@@ -15,6 +15,7 @@ from eqsat.onnx.graphs import copy_value, graphs_of
 from eqsat.onnx.imported import origin_of
 from eqsat.onnx.weights import read_later
 from eqsat.relay.expr import Constant
+from eqsat.relay.fold import LARGE
 
 
 class Names:
@@ -95,7 +96,7 @@ class Initializers:
     def tensor(self, constant: Constant) -> ir.TensorProtocol:
         """A constant's value as an ONNX tensor."""
         tensor = self._tensors.get(constant.data)
-        return ir.Tensor(constant.data.numpy()) if tensor is None else tensor
+        return _tensor(constant.data) if tensor is None else tensor
 
     def array(self, array: np.ndarray[Any, Any], hint: str) -> ir.Value:
         """An initializer of ``array``; equal arrays are written once."""
@@ -110,6 +111,14 @@ class Initializers:
         value.const_value = _named(tensor, value.name)
         value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape)
         self.values[value.name] = value
+
+
+def _tensor(data: NDArray) -> ir.TensorProtocol:
+    """Data as an ONNX tensor; what is large is read or computed when it is written."""
+    if data.nbytes < LARGE:
+        return ir.Tensor(data.numpy())
+    dtype = ir.DataType.from_numpy(np.dtype(data.dtype))
+    return ir.LazyTensor(lambda: ir.Tensor(data.numpy()), dtype, ir.Shape(data.shape))
 
 
 def _named(tensor: Any, name: str | None) -> Any:

@@ -1,27 +1,36 @@
-"""Constant folding of a graph: what depends on constants alone is computed by the interpreter."""
+"""Constant folding of a graph: what depends on constants alone is computed by the interpreter.
+
+What is large is computed when it is used, and not kept: a graph may have new forms of all weights of a model.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
+from math import inf, prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from eqsat.errors import EqsatError
+from eqsat.nd import NDArray
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.elements import MOST_ELEMENTS
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.relations import call_type, refined_type
 from eqsat.relay.traits import Trait
-from eqsat.relay.ty import TupleType, Type, is_static
+from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 from eqsat.relay.values import value_type
 from eqsat.relay.visitor import post_order, rebuild
 
 GROWTH_LIMIT = 1 << 20
 """Bytes by which one folded constant may be larger than the constants it is computed from."""
 
+LARGE = 1 << 16
+"""Bytes from which on a value is loaded or computed when it is used."""
+
+_DEEPEST = 4
+"""How many operators deep a value that is computed when it is used may be above those that are not."""
 
 Foreign: TypeAlias = Callable[[Call, Sequence[Any], int], Any]
 """Computes a call of an operator that is not Relay's from its arguments and the bytes of what these are computed from.
@@ -61,13 +70,14 @@ class Folding:
         self._foreign = foreign
         self._known: dict[Expr, tuple[Any, int] | None] = {}
         self._is_constant: dict[Expr, bool] = {}
+        self._depth: dict[NDArray, int] = {}
 
     def take(self, node: Expr) -> Expr:
         """The value of a node whose operands were taken before as a constant; the node if it has none."""
         found = self._known[node] = self._folded(node)
         if found is None or isinstance(node, Constant) or isinstance(found[0], tuple):
             return node
-        constant = Constant(np.asarray(found[0]))._carry(node)
+        constant = Constant(found[0])._carry(node)
         self._known[constant] = found
         return constant
 
@@ -76,7 +86,8 @@ class Folding:
         for node in post_order(expr, children=lambda node: () if node in self._known else _children(node)):
             if node not in self._known:
                 self._known[node] = self._folded(node)
-        return self._known[expr]
+        found = self._known[expr]
+        return None if found is None else (_arrays(found[0]), found[1])
 
     def is_constant(self, expr: Expr) -> bool:
         """Whether an expression depends on constants alone and is one to be folded, whatever its size."""
@@ -89,32 +100,70 @@ class Folding:
         return known[expr]
 
     def _folded(self, node: Expr) -> tuple[Any, int] | None:
-        """Return the value of a node and the bytes of the constants that it is computed from, None if it is kept."""
+        """Return the value of a node and the bytes of the constants that it is computed from, None if it is kept.
+
+        The value is an array, an NDArray of one that is large, or a tuple of values.
+        """
         if isinstance(node, Constant):
-            return node.data.numpy(), node.data.nbytes
+            return (node.data if node.data.nbytes >= LARGE else node.data.numpy()), node.data.nbytes
         if not isinstance(node, (Call, Tuple, TupleGetItem)):
             return None
         operands = [self._known.get(operand) for operand in _operands(node)]
         found = [operand for operand in operands if operand is not None]
         if len(found) < len(operands):
             return None
-        values = [value for value, _ in found]
+        values = tuple([value for value, _ in found])
         sources = sum({operand: each for operand, (_, each) in zip(_operands(node), found, strict=True)}.values())
         if isinstance(node, Tuple):
-            return tuple(values), sources
+            return values, sources
         if isinstance(node, TupleGetItem):
             return None if values[0][node.index] is None else (values[0][node.index], sources)
         if not isinstance(node.op, Op) or not is_folded(node.op):
             return None
         if self._foreign is not None and node.op.has(Trait.FOREIGN):
-            result = self._foreign(node, values, sources)
+            result = self._foreign(node, _arrays(values), sources)
             return None if result is None else (result, sources)
         try:
-            if nbytes(_result_type(node.op, node.attrs, values)) > self._limit + sources:
+            ty = _result_type(node.op, node.attrs, values)
+            if nbytes(ty) > self._limit + sources:
                 return None
-            return evaluate_op(node.op, node.attrs, values), sources
+            later = self._computed_later(node.op, node.attrs, ty, values)
+            return (evaluate_op(node.op, node.attrs, _arrays(values)) if later is None else later), sources
         except EqsatError:
             return None
+
+    def _computed_later(self, op: Op, attrs: Attrs | None, ty: Type, values: tuple[Any, ...]) -> NDArray | None:
+        """The value of a call that is large and certain to succeed: elements of floats that are moved or changed."""
+        is_certain = op.has(Trait.ELEMENTWISE) or op.has(Trait.MOVES)
+        if not is_certain or not isinstance(ty, TensorType) or not LARGE <= nbytes(ty) < inf:
+            return None
+        operands = _leaves(values)
+        depth = 1 + max([self._depth.get(each, 0) for each in operands if isinstance(each, NDArray)], default=0)
+        if depth > _DEEPEST or any(np.dtype(each.dtype).kind in "biu" for each in (ty, *operands)):
+            return None
+        data = NDArray(
+            ty.concrete_shape, ty.dtype, lambda: np.asarray(evaluate_op(op, attrs, _arrays(values))), is_kept=False
+        )
+        self._depth[data] = depth
+        return data
+
+
+def _arrays(value: Any) -> Any:
+    """A value with all arrays loaded."""
+    if isinstance(value, tuple):
+        return tuple(map(_arrays, value))
+    return value.numpy() if isinstance(value, NDArray) else value
+
+
+def _leaves(value: Any) -> list[NDArray | np.ndarray[Any, Any]]:
+    """The arrays in a value."""
+    return [leaf for each in value for leaf in _leaves(each)] if isinstance(value, tuple) else [value]
+
+
+def _type_of_value(value: Any) -> Type:
+    if isinstance(value, tuple):
+        return TupleType(list(map(_type_of_value, value)))
+    return TensorType(value.shape, value.dtype) if isinstance(value, NDArray) else value_type(value)
 
 
 def _children(node: Expr) -> Sequence[Expr]:
@@ -151,7 +200,7 @@ def nbytes(ty: Type) -> float:
 
 
 def _result_type(op: Op, attrs: Attrs | None, arguments: Sequence[Any]) -> Type:
-    types = list(map(value_type, arguments))
+    types = list(map(_type_of_value, arguments))
     result = call_type(op, attrs, types)
     return result if is_static(result) else refined_type(op, attrs, types, list(map(_sizes, arguments))) or result
 
