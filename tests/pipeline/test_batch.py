@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -376,6 +377,24 @@ def test_a_cluster_with_tls_admits_those_with_a_certificate(
             list(run_jobs(jobs, shout, {"times": 1}, 1, address.replace("tls", "tcp")))
         with dask.config.set({f"distributed.comm.tls.{name}": file for name, file in tls.items()}):
             assert {each.status for each in run_jobs(jobs, shout, {"times": 1}, 1, address)} == {"done"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_without_workers_is_an_error_of_ours_after_a_time(
+    shout: Any, folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with distributed.LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=None) as cluster:
+        address = cluster.scheduler_address
+        run = partial(run_jobs, find_jobs(*folders, ".txt"), shout, {"times": 1}, scheduler=address)
+        with monkeypatch.context() as patch:
+            patch.setattr(batch, "NO_WORKERS_SECONDS", 0.3)
+            with pytest.raises(ArgumentError, match=rf"at {address} has had no workers for 0.3 s: start some"):
+                list(run())
+        with (
+            dask.config.set({"distributed.scheduler.no-workers-timeout": "200 ms"}),
+            pytest.raises(ArgumentError, match=r"has had no workers for 0.2 s.*set distributed\.scheduler\.no-w"),
+        ):
+            list(run())
 
 
 @pytest.mark.filterwarnings("ignore")

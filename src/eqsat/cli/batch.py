@@ -10,6 +10,7 @@ import gc
 import multiprocessing
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
@@ -24,6 +25,12 @@ from eqsat.errors import ArgumentError, FileError
 
 CONNECT_SECONDS = 10
 """Time to wait for a scheduler to answer, in seconds."""
+
+NO_WORKERS_SECONDS = 60.0
+"""Time to wait for workers of a cluster that has none, in seconds, unless Dask's configuration says another."""
+
+_LOOK_SECONDS = 0.1
+"""Time between two looks at what is done."""
 
 
 def find_jobs(folder: Path, out: Path, suffix: str) -> list[Job]:
@@ -65,7 +72,8 @@ def run_jobs(
         bounds: What a job may take, each in a process of its own; None for anything.
 
     Raises:
-        ArgumentError: There are fewer workers than one, ``distributed`` is not installed, or no scheduler answers.
+        ArgumentError: There are fewer workers than one, ``distributed`` is not installed, no scheduler answers, or its
+            cluster stays without workers.
     """
     if workers < 1:
         raise ArgumentError(f"workers={workers}: give a number above 0")
@@ -162,7 +170,41 @@ def _cluster(address: str) -> Iterator[Workers]:
     except (OSError, ValueError) as error:
         raise ArgumentError(f"no Dask scheduler answers at {address}: {error}") from None
     with closing(client):
-        yield partial(client.submit, _as_here, sys.path, pure=False), distributed.as_completed
+        yield partial(client.submit, _as_here, sys.path, pure=False), partial(_completed, client, address)
+
+
+def _completed(client: Any, address: str, futures: list[Any]) -> Iterator[Any]:
+    """Give futures of a cluster as they are completed.
+
+    Raises:
+        ArgumentError: The cluster stays without workers.
+    """
+    import dask
+    from distributed import as_completed
+
+    told = dask.config.get("distributed.scheduler.no-workers-timeout", None)
+    most = NO_WORKERS_SECONDS if told is None else dask.utils.parse_timedelta(told)
+    completed, last = as_completed(futures), time.monotonic()
+    while not completed.is_empty():
+        done = completed.next_batch(block=False)
+        yield from done
+        if done or _has_workers(client):
+            last = time.monotonic()
+        elif time.monotonic() - last > most:
+            raise ArgumentError(
+                f"the Dask cluster at {address} has had no workers for {most:g} s: start some, such as with"
+                f" 'dask worker {address}'; if they take longer to start, set distributed.scheduler.no-workers-timeout"
+                " in Dask's configuration"
+            )
+        if not done:
+            time.sleep(_LOOK_SECONDS)
+
+
+def _has_workers(client: Any) -> bool:
+    try:
+        return bool(client.nthreads())
+    except (OSError, RuntimeError):  # the scheduler is lost, which the futures say
+        return True
 
 
 def _as_here(folders: Iterable[str], function: Callable[..., Outcome], *args: Any) -> Outcome:
