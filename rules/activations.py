@@ -228,7 +228,7 @@ third_power = filled(0.044715, "third_power")
 root_of_two_over_pi = filled(math.sqrt(2 / math.pi), "root_of_two_over_pi")
 
 gate = clip(x + three)
-hard = (x * gate) * sixth
+hard = (x * gate) * sixth | x * (gate * sixth)
 odd = erf(x * root_of_half)
 
 
@@ -251,7 +251,7 @@ half_of_one_plus_tanh = half_of_one_plus(tanh(inside))
 recognised = RuleSet(
     "recognised",
     [
-        # x clip(x + 3, 0, 6) / 6
+        # x clip(x + 3, 0, 6) / 6, in either order: scalars stay where they are in float16
         rewrite(
             "hardswish",
             hard,

@@ -177,6 +177,13 @@ def test_batch_normalization_written_out_is_found_in_any_association() -> None:
         assert only_operator(graph, [rules.default, rules.finite]) == "nn.batch_norm"
 
 
+def test_a_hardswish_of_float16_is_recognised_in_either_order() -> None:
+    x = relay.var("x", shape=(4,), dtype="float16")
+    gate, six = relay.clip(x + const(np.float16(3)), 0, 6), const(np.float16(6))
+    for graph in (x * gate / six, x * (gate / six)):
+        assert only_operator(graph, rules.default) == "hardswish"
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(("hidden", "recognised"), [(-1e4, True), (-np.inf, False)])
 def test_masked_attention_where_each_row_leaves_some_key(dtype: str, hidden: float, recognised: bool) -> None:
