@@ -3,8 +3,8 @@
 Three products of one operand by constant weights, each viewed as heads and transposed, are joined. So are the parts of
 one product that was viewed with an axis for the three.
 
-Only products of the given graph are joined, and only ones that are near each other: others would be kept in memory
-until they are used. :mod:`eqsat.rules.merge` joins any number of products, of any weights.
+Only products of the given graph are joined, and only those of one layer: others would be kept in memory until they are
+used. :mod:`eqsat.rules.merge` joins any number of products, of any weights.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from eqsat.rules.values import computed_parts
 (x,) = variables("x")
 weights = constants("u v w")
 
-NEAR = 200
-"""Nodes of the given graph from one product to another, at most."""
+NEAR = 8
+"""Products of the given graph among which are the three: those of one layer, and what scores have of positions."""
 
 
 # ---- three products

@@ -63,7 +63,7 @@ def uses_of(pattern: DFPattern) -> Ref:
 
 
 def place_of(pattern: DFPattern) -> Ref:
-    """Refer to the position at which the input graph computes what ``pattern`` matched: a number unique to the value.
+    """Refer to the position of what ``pattern`` matched among the calls of its operator in the input graph.
 
     The rule does not apply if the input graph does not contain the value.
     """
@@ -71,9 +71,10 @@ def place_of(pattern: DFPattern) -> Ref:
 
 
 def successive(within: int, *patterns: DFPattern) -> Guard:
-    """Guard: the input graph computes the matches of ``patterns`` in this order, all in fewer than ``within`` steps.
+    """Guard: the input graph computes the matches of ``patterns`` in this order, in ``within`` successive calls.
 
-    The rule does not apply if the input graph does not contain one of the values.
+    Only calls of the operator of ``patterns`` are counted. The rule does not apply if the input graph does not contain
+    one of the values.
     """
 
     def holds(*places: int) -> bool:

@@ -220,12 +220,12 @@ class EGraph:
         self._rows["used"] = sorted(counts.items())
         self.flush()
 
-    def number_places(self, handles: Iterable[int]) -> None:
-        """Tell that handles are those of the input graph (after :meth:`flush` of them); the first of a class counts."""
+    def number_places(self, places: Iterable[tuple[int, int]]) -> None:
+        """Tell the places of handles in the input graph (after :meth:`flush` of them); the first of a class counts."""
         self.engine.declare("(function place (Expr) i64 :merge (min old new))")
-        self.engine.inbox("placed", 1)
-        self.engine.rule("load", "(placed i)", "(set (place (N i)) i) (delete (placed i))")
-        self._rows["placed"] = [(handle,) for handle in handles]
+        self.engine.inbox("placed", 2)
+        self.engine.rule("load", "(placed i at)", "(set (place (N i)) at) (delete (placed i at))")
+        self._rows["placed"] = [*places]
         self.flush()
 
     def flush(self) -> bool:

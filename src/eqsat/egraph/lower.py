@@ -6,7 +6,8 @@ that no variable that it binds is a class outside of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import TypeAlias
@@ -68,6 +69,17 @@ def is_opaque(node: Expr) -> bool:
     if isinstance(node, Let):
         return isinstance(node.value, Function) and node.var in free_vars(node.value)  # it calls itself
     return bool(node.scopes) and not isinstance(node, If)
+
+
+def places_among(nodes: Iterable[Expr]) -> list[int]:
+    """For each node of a graph, the number of calls of its operator before it (of nodes of its kind if it is none)."""
+    counts: Counter[Op | str] = Counter()
+    places = []
+    for node in nodes:
+        own = node.op if isinstance(node, Call) and isinstance(node.op, Op) else node.kind
+        places.append(counts[own])
+        counts[own] += 1
+    return places
 
 
 def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping[Expr, int] | None = None) -> Lowered:

@@ -17,7 +17,7 @@ from eqsat.egraph.forms import Edge
 from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
 from eqsat.egraph.injectivity import InjectivityRunner
 from eqsat.egraph.journal import Journal
-from eqsat.egraph.lower import Lowered, lower
+from eqsat.egraph.lower import Lowered, lower, places_among
 from eqsat.egraph.numbers import Numbers
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.python_rules import ClassExpressions, PythonRuleRunner
@@ -168,7 +168,7 @@ class Runner:
         if "uses" in asked or any(isinstance(rule, Rewrite) and rule.settled for rule in self.schedule.rules):
             self.egraph.count_uses(Counter([*lowered.nodes.child.tolist(), lowered.root]))
         if "place" in asked:
-            self.egraph.number_places(lowered.handles.values())
+            self.egraph.number_places(zip(lowered.handles.values(), places_among(lowered.handles), strict=True))
         if self.names is not None:
             self.names.add(lowered)
         self._compose(lowered)

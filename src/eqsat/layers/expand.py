@@ -258,6 +258,7 @@ class _Expansion:
         self.above: dict[int, Expr] = {}
         self.results: dict[Expr, Expr] = {}
         self.classes: dict[Expr, tuple[int, int]] = {}
+        self._moves: dict[tuple[int, int], dict[Any, Any]] = {}
 
     def given(self) -> dict[Expr, tuple[Expr, int]]:
         """Node of the whole function -> the node that was lowered in its place, and its layer."""
@@ -349,11 +350,13 @@ class _Expansion:
 
     def _moved(self, span: Derived, chain: Layers, number: int) -> Derived:
         """The span of what comes from layer ``number``, given that of what comes from the third in the same way."""
-        new: dict[Any, Any] = {}
-        for source, target in ((2, number), (1, number - 1), (-1, number + 1), (0, number - 2)):
-            for node, other in zip(chain.nodes[source], chain.nodes[target], strict=True):
-                new.setdefault(self._owners.get(node), self._owners.get(other))
-        return replace(span, origins=tuple(new.get(origin, origin) for origin in span.origins))
+        new = self._moves.get((id(chain), number))
+        if new is None:
+            new = self._moves[id(chain), number] = {}
+            for source, target in ((2, number), (1, number - 1), (-1, number + 1), (0, number - 2)):
+                for node, other in zip(chain.nodes[source], chain.nodes[target], strict=True):
+                    new.setdefault(self._owners.get(node), self._owners.get(other))
+        return replace(span, origins=tuple([new.get(origin, origin) for origin in span.origins]))
 
     @cached_property
     def _owners(self) -> dict[Expr, Any]:

@@ -71,8 +71,8 @@ class Truncated:
         self.share = len(order) / (len(order) + missing)
 
     def limits(self, limits: Limits) -> Limits:
-        """Return limits in proportion to the size: within them, a run of the whole would stay within ``limits``."""
-        return replace(limits, nodes=max(1, int(limits.nodes * self.share)), seconds=limits.seconds * self.share)
+        """Return limits: e-nodes in proportion to the size, and half of the time, since the whole may need the rest."""
+        return replace(limits, nodes=max(1, int(limits.nodes * self.share)), seconds=limits.seconds / 2)
 
     def class_of(self, node: Expr, region: Region) -> int:
         """The e-class of a node of ``whole`` in ``body``, which ``region`` is the saturation of."""

@@ -14,6 +14,7 @@ import numpy as np
 from eqsat import extraction
 from eqsat.brief import listed, one_line
 from eqsat.cost import CostFunction
+from eqsat.egraph.lower import places_among
 from eqsat.egraph.number_levels import ABOVE_LEAST, MODEST, REAL
 from eqsat.egraph.report import Limits, RuleReport
 from eqsat.egraph.rule import PythonRule, Ref, Refusal, Rewrite, Rule, flatten
@@ -255,7 +256,8 @@ class _Inquiry:
         if ref.kind == "uses":
             return self.uses[expr]
         if ref.kind == "place":
-            return list(self.region.children).index(expr)
+            nodes = [*self.region.children]
+            return places_among(nodes)[nodes.index(expr)]
         if isinstance(expr, Constant):
             return expr.data.numpy()
         raise _Unknown(f"{_name(ref.pattern)} is no constant")
