@@ -21,7 +21,7 @@ class Status(Enum):
     RANKS = "any rank"
     """The sides are equal for all values of inputs of all shapes: the rule takes them element by element."""
     SIZES = "all sizes"
-    """The sides are equal for all values of inputs of all sizes, at the ranks and attributes drawn."""
+    """The sides are equal for all values of inputs of all sizes above 0, at the ranks and attributes drawn."""
     VALUES = "all values"
     """The sides are equal for all values of the inputs, at the shapes and attributes drawn."""
     TESTED = "tested"
