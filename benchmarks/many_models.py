@@ -34,6 +34,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from eqsat import relay
+from eqsat.files import files_below
 from eqsat.rules import RuleSet, rule, variables
 
 WIDTH = 8
@@ -190,7 +191,7 @@ def run(models: Path, out: Path, *options: Any, interrupt_at: int = 0) -> list[d
 
 def done(out: Path) -> dict[str, int]:
     """When each result in a folder was written that has a record, in nanoseconds."""
-    records = [path for path in out.rglob("*.onnx.json") if path.with_suffix("").exists()]
+    records = [path for path in files_below(out, ".onnx.json") if path.with_suffix("").exists()]
     return {str(path.with_suffix("").relative_to(out)): path.with_suffix("").stat().st_mtime_ns for path in records}
 
 

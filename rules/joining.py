@@ -14,7 +14,7 @@ from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType
 from eqsat.rules.shape import broadcasting
 from eqsat.rules.slices import Ranges, cut, gathers, ranges, slices
-from eqsat.rules.types import rank_of, same_dtype
+from eqsat.rules.types import EmptyPattern, rank_of, same_dtype
 
 (x,) = variables("x")
 
@@ -35,6 +35,7 @@ nest = concatenate(is_tuple([many(rest, some=nested)]))
 
 
 whole = concatenate(is_tuple([many(before), field, many(after)]))
+with_nothing = concatenate(is_tuple([many(before), EmptyPattern(field), many(after)]))
 sliced = strided_slice(whole)
 
 
@@ -108,9 +109,9 @@ concats = RuleSet(
         # concat(.., nothing, ..) = concat(.., ..)
         rewrite(
             "concat-of-nothing",
-            whole,
-            like(whole, is_tuple([many(before), many(after)])),
-            when(adds_nothing, attrs_of(whole), type_of(field), type_of(before), type_of(after)),
+            with_nothing,
+            like(with_nothing, is_tuple([many(before), many(after)])),
+            when(adds_nothing, attrs_of(with_nothing), type_of(field), type_of(before), type_of(after)),
         ),
         # concat(.., concat(x, y, ..), ..) = concat(.., x, y, .., ..)
         rewrite(

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from eqsat.egraph.author import compute, refuse, type_of, when
 from eqsat.egraph.rule import Compute, Guard, Refusal
-from eqsat.relay.dataflow_pattern import DFPattern
+from eqsat.relay.dataflow_pattern import DFPattern, TypedPattern
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, Type, is_exact, is_static
 
@@ -27,6 +27,21 @@ def static_shape(ty: Type) -> Shape | Refusal:
 def has_zero(ty: TensorType) -> bool:
     """Whether a dimension is 0."""
     return 0 in ty.shape
+
+
+class EmptyPattern(TypedPattern):
+    """Matches what ``pattern`` matches if it is a tensor without elements."""
+
+    condition = ("empty",)
+
+    def __init__(self, pattern: DFPattern):
+        self.pattern = pattern
+
+    def accepts(self, ty: Type) -> bool:
+        return isinstance(ty, TensorType) and has_zero(ty)
+
+    def fitted(self, ty: TensorType) -> Type:
+        return TensorType((*ty.shape[:-1], 0), ty.dtype)
 
 
 def is_float(*types: Type) -> bool:

@@ -131,3 +131,9 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def files_below(folder: Path, suffix: str) -> list[Path]:
+    """The files in a folder and below whose names end in ``suffix``, sorted; folders may vanish meanwhile."""
+    found = [Path(place, name) for place, _, names in os.walk(folder) for name in names if name.endswith(suffix)]
+    return sorted(path for path in found if path.is_file())

@@ -9,6 +9,7 @@ import eqsat
 from eqsat import relay, rules
 from eqsat.egraph.as_callback import as_callback
 from eqsat.egraph.author import index_of, like, rewrite, type_of, when
+from eqsat.egraph.engine import Engine
 from eqsat.errors import RuleError
 from eqsat.layers.optimize import _sees_near
 from eqsat.relay.analysis import free_vars
@@ -173,3 +174,32 @@ def test_a_python_rule_over_any_number_of_fields_is_refused() -> None:
 
     with pytest.raises(RuleError, match=r"cannot have many\(\)"):
         eqsat.saturate(chain(3), rules=[python])
+
+
+class TestFieldsWithoutElements:
+    rule = next(rule for rule in rules.default if rule.name == "concat-of-nothing")
+
+    def joined(self, count: int, rows: int) -> Expr:
+        """Concatenations of two tensors, the second of which has so many rows."""
+        pairs = zip(
+            tensors(count, 2, 3), [relay.var(f"w{index}", shape=(rows, 3)) for index in range(count)], strict=True
+        )
+        return relay.Tuple([relay.concatenate([one, other], axis=0) for one, other in pairs])
+
+    @pytest.mark.parametrize("count", [2, 40])
+    def test_they_are_left_out_in_small_e_graphs_and_in_large_ones(self, count: int) -> None:
+        saturation = eqsat.saturate(self.joined(count, 0), [self.rule])
+        assert saturation.report.rules["concat-of-nothing"].matches == count
+
+    @pytest.mark.parametrize("count", [2, 40])
+    def test_nothing_is_searched_where_there_are_none(self, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        declared: list[str] = []
+        declare = Engine.declare
+
+        def noted(engine: Engine, text: str) -> None:
+            declared.append(text)
+            declare(engine, text)
+
+        monkeypatch.setattr(Engine, "declare", noted)
+        eqsat.saturate(self.joined(count, 1), [self.rule])
+        assert not [text for text in declared if "rule0_" in text]

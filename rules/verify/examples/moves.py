@@ -16,6 +16,7 @@ from eqsat.relay.op import (
     argsort,
     broadcast_to,
     clip,
+    concatenate,
     cumprod,
     cumsum,
     gather,
@@ -147,7 +148,18 @@ ALONG_AXES: tuple[Callable[[Expr, int], Any], ...] = (
     lambda data, axis: repeat(data, 2, axis),
 )
 
+
+def joined_with_nothing(draw: Draw) -> Expr:
+    """A concatenation of several tensors, one of which mostly has no elements."""
+    axis, shape = draw.rng.randrange(3), [2, 3, 2]
+    lengths = [draw.chance(0.1), *[draw.rng.randint(0, 3) for _ in range(draw.rng.randint(1, 3))]]
+    draw.rng.shuffle(lengths)
+    types = [TensorType([*shape[:axis], int(length), *shape[axis + 1 :]], draw.dtype) for length in lengths]
+    return concatenate([Var(f"x{index}", ty) for index, ty in enumerate(types)], axis - draw.rng.choice((0, 3)))
+
+
 EXAMPLES: dict[str, Examples] = {
+    "concat-of-nothing": joined_with_nothing,
     "axis-of-one-operand-from-front": partial(along_an_axis, calls=ALONG_AXES),
     "axis-of-two-operands-from-front": partial(
         along_an_axis,

@@ -22,6 +22,7 @@ from typing import Any
 from eqsat.cli.bounded import ENDED, Bounds, attempt_within
 from eqsat.cli.job import Job, Outcome, Work, attempt, facts_when_done, told
 from eqsat.errors import ArgumentError, FileError
+from eqsat.files import files_below
 
 CONNECT_SECONDS = 10
 """Time to wait for a scheduler to answer, in seconds."""
@@ -49,7 +50,7 @@ def find_jobs(folder: Path, out: Path, suffix: str) -> list[Job]:
         raise FileError(f"{out} is no folder")
     if folder == out:
         raise ArgumentError(f"{out}: results would replace what they are made from; name another folder")
-    sources = sorted(path for path in folder.rglob(f"*{suffix}") if path.is_file() and out not in path.parents)
+    sources = [path for path in files_below(folder, suffix) if out not in path.parents]
     return [Job(source, out / source.relative_to(folder)) for source in sources]
 
 

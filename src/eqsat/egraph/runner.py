@@ -324,6 +324,7 @@ class Runner:
             prefilter = Prefilter(self.egraph)
             for runner in waiting:
                 runner.update(prefilter)
+            self.egraph.flush()  # what they ask of types and constants
             self._is_stale = False
 
     def _contract(self) -> bool:
