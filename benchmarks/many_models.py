@@ -225,7 +225,7 @@ class Cluster:
         import distributed
 
         self._scheduler = distributed.LocalCluster(
-            n_workers=0, host="127.0.0.1", dashboard_address=None, silence_logs=logging.CRITICAL
+            n_workers=0, host="127.0.0.1", dashboard_address=":0", silence_logs=logging.CRITICAL
         )
         self.address: str = self._scheduler.scheduler_address
         self._folder = folder

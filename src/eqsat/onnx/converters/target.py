@@ -252,9 +252,14 @@ def as_attribute(name: str, value: Any) -> ir.Attr:
     kind = None
     if isinstance(value, (list, tuple)) and value:  # of other sequences the type is found out slowly
         kinds = {type(each) for each in value}
-        kind = _SEQUENCES.get(kinds.pop()) if len(kinds) == 1 else None
+        kind = _kind_of(kinds.pop()) if len(kinds) == 1 else None
     attribute: ir.Attr = ir.convenience.convert_attribute(name, value, kind)
     return attribute
+
+
+def _kind_of(element: type) -> ir.AttributeType | None:
+    """The type of an attribute that is a sequence of such elements; None if they are no numbers and no text."""
+    return next((kind for base, kind in _SEQUENCES.items() if issubclass(element, base)), None)
 
 
 _SEQUENCES = {int: ir.AttributeType.INTS, float: ir.AttributeType.FLOATS, str: ir.AttributeType.STRINGS}
