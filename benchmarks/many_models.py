@@ -251,16 +251,22 @@ class Cluster:
 
 
 @contextmanager
-def killing(cluster: Cluster, workers: int, between: float, seed: int = 0) -> Iterator[list[int]]:
-    """Kill a worker at random every so many seconds; the numbers of those that were killed."""
+def killing(cluster: Cluster, workers: int, between: float, out: Path, seed: int = 0) -> Iterator[list[int]]:
+    """Kill a worker at random every so many seconds; the numbers of those that were killed.
+
+    None is killed before something was written to ``out`` since the last: on a busy machine workers take long to start.
+    """
     killed: list[int] = []
     over = threading.Event()
     draws = random.Random(seed)
 
     def kill() -> None:
+        before = -1
         while not over.wait(draws.uniform(0.5, 1.5) * between):
-            killed.append(draws.randrange(workers))
-            cluster.kill(killed[-1])
+            if (now := len(done(out))) > before:
+                before = now
+                killed.append(draws.randrange(workers))
+                cluster.kill(killed[-1])
 
     thread = threading.Thread(target=kill)
     thread.start()
@@ -288,7 +294,7 @@ def survive(models: Path, out: Path, workers: int, between: float) -> list[str]:
     with (
         tempfile.TemporaryDirectory() as folder,
         closing(Cluster(workers, folder)) as cluster,
-        killing(cluster, workers, between) as killed,
+        killing(cluster, workers, between, out) as killed,
     ):
         options = ("--scheduler", cluster.address)
         run(models, out, *options, interrupt_at=count // 3)
