@@ -1,6 +1,6 @@
 """Extractors on extraction-gym files: cost against the best known, time of the greedy ones against plain fixpoints.
 
-    python benchmarks/extraction_gym.py [--data DIR] [--seconds 5] [--exact-seconds 60] [FILTER]
+    python benchmarks/extraction_gym.py [--data DIR] [--sample N] [--without-cp-sat] [--seconds 5] [FILTER]
 
 DIR, by default the sample in `tests/data`, holds `.json` or `.json.xz` files, at any depth. A `known_costs.tsv` there
 names, for each `file`, the `best_known` cost, whether it is `proven` to be optimal, and the microseconds of the
@@ -16,6 +16,7 @@ import csv
 import json
 import lzma
 import math
+import random
 import statistics
 import tempfile
 import time
@@ -26,7 +27,7 @@ from typing import TypeVar
 
 import click
 
-from eqsat.extraction import Problem, Result, auto, dag, exact, read_gym, tree
+from eqsat.extraction import Problem, Result, auto, cp_sat, dag, exact, read_gym, tree
 
 SAMPLE = Path(__file__).parents[1] / "tests" / "data" / "extraction-gym"
 T = TypeVar("T")
@@ -186,18 +187,33 @@ def summary(rows: list[Row]) -> Iterator[str]:
 @click.option("--seconds", default=5.0, show_default=True, help="Budget of auto for each file.")
 @click.option("--exact-seconds", default=60.0, show_default=True, help="Budget of exact; 0 leaves it out.")
 @click.option("--limit", default=10.0, show_default=True, help="Seconds after which a plain fixpoint is given up.")
+@click.option("--sample", type=int, help="Measure so many files, drawn at random; by default all.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the draw.")
+@click.option("--without-cp-sat", is_flag=True, help="Prove with HiGHS alone.")
 @click.argument("pattern", default="")
-def main(data: Path, seconds: float, exact_seconds: float, limit: float, pattern: str) -> None:
-    """Measure all files and print the results."""
+def main(
+    data: Path,
+    seconds: float,
+    exact_seconds: float,
+    limit: float,
+    sample: int | None,
+    seed: int,
+    without_cp_sat: bool,
+    pattern: str,
+) -> None:
+    """Measure files and print the results."""
+    if without_cp_sat:
+        cp_sat.available = lambda: False
     table = data / "known_costs.tsv"
     known = {}
     if table.exists():
         with table.open() as lines:
             known = {row["file"]: row for row in csv.DictReader(lines, delimiter="\t")}
     rows, without_root, with_fewer = [], 0, 0
-    for path in sorted([*data.rglob("*.json"), *data.rglob("*.json.xz")]):
-        if pattern not in str(path):
-            continue
+    paths = [path for path in sorted([*data.rglob("*.json"), *data.rglob("*.json.xz")]) if pattern in str(path)]
+    if sample is not None:
+        paths = sorted(random.Random(seed).sample(paths, min(sample, len(paths))))
+    for path in paths:
         problem, missing = with_classes(path)
         if problem is None:
             without_root += 1
