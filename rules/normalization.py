@@ -190,6 +190,7 @@ layer_norms = RuleSet(
             like(average, moved * moved),
             when(same_spread, type_of(x), attrs_of(spread_given), attrs_of(average)),
             floats(x),
+            when(is_wide, type_of(x)),
             soundness=ROUNDING,
         ),
         # E x^2 - (E x)^2 = E (x - E x)^2, where the numbers are of one magnitude

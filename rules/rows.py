@@ -20,7 +20,7 @@ from eqsat.relay.ty import Dim, TensorType, is_exact
 from eqsat.rules.axes import is_last
 from eqsat.rules.operators import unary
 from eqsat.rules.shape import codes
-from eqsat.rules.types import rank_of, same_sizes, same_type
+from eqsat.rules.types import has_zero, rank_of, same_sizes, same_type
 
 x, y, gamma, beta = variables("x y gamma beta")
 w, b = constants("w b")
@@ -139,6 +139,7 @@ rows = RuleSet(
             split,
             reshape(product_of_rows, newshape=compute(codes, type_of(split))),
             when(is_of_rows, attrs_of(product), type_of(x), type_of(w)),
+            when(lambda ty: not has_zero(ty), type_of(split)),
             soundness=Soundness.ROUNDING,
         ),
         # view(rows) + y = view(rows + rows(y))

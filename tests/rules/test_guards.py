@@ -78,6 +78,11 @@ def a_shape_of_which_two_sizes_are_unknown() -> Expr:
     return relay.reshape_like(relay.var("x", data), relay.var("y", like))
 
 
+def a_view_without_elements_of_rows_of_unknown_number() -> Expr:
+    rows = relay.var("x", TensorType((Any(), Any("n"), 4)))
+    return relay.reshape(nn.matmul(rows, constant(4, 4)), newshape=(0, 0, 4), allowzero=True)
+
+
 def a_constant_without_elements() -> Expr:
     return relay.squeeze(tensor(1, 0, 5), axis=[0]) + constant(0, 1)
 
@@ -114,6 +119,7 @@ def convolutions_of_images_of_other_sizes() -> Expr:
 LEFT_ALONE = [
     (a_squeeze_of_all_axes_of_one_element, "view-into-pad"),
     (a_constant_without_elements, "constant-into-view"),
+    (a_view_without_elements_of_rows_of_unknown_number, "split-product-of-rows"),
     (a_shape_of_which_two_sizes_are_unknown, "reshape-like"),
     (a_pool_whose_windows_lie_in_the_padding, "shift-through-avg-pool2d"),
     (an_average_pool_of_an_empty_axis, "shift-out-of-avg-pool2d"),
