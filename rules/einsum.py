@@ -20,6 +20,7 @@ from eqsat.relay.op import reshape, transpose
 from eqsat.relay.op.rearrange import einsum_terms
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType
+from eqsat.rules.shape import codes_between
 from eqsat.rules.types import Shape, floats, has_zero
 from eqsat.rules.values import computed_parts
 
@@ -57,12 +58,7 @@ class Letters:
 
     def reshaped(self, before: Sequence[str], after: Sequence[str]) -> tuple[int, ...] | Refusal:
         """The ``newshape`` from one dimension for each kind of letters ``before`` to one for each kind ``after``."""
-        given, wanted = self.dims(before), self.dims(after)
-        kept = [given[at : at + 1] == [dim] and dim != AnyDim() for at, dim in enumerate(wanted)]
-        codes = [dim if isinstance(dim, int) else 0 if same else -1 for dim, same in zip(wanted, kept, strict=True)]
-        if codes.count(-1) > 1 or (0 in wanted and not all(isinstance(dim, int) for dim in wanted)):
-            return refuse("more than one dimension is not known")
-        return tuple(codes)
+        return codes_between(self.dims(before), self.dims(after))
 
 
 def letters_of(attrs: Attrs, left: TensorType, right: TensorType) -> Letters | Refusal:
