@@ -54,8 +54,8 @@ def codes_between(before: Sequence[Dim], after: Sequence[Dim]) -> Shape | Refusa
     from the number of elements (-1) would not be known if another were 0.
     """
     found = reshape_codes(before, after)
-    known = all(isinstance(dim, int) for dim in after)
-    if found is None or not (known or (0 not in after and (-1 not in found or 0 not in found))):
+    is_open = not all(isinstance(dim, int) for dim in after)
+    if found is None or (is_open and (0 in after or {-1, 0} <= {*found})):
         return refuse("more than one dimension is not known")
     return found
 

@@ -94,9 +94,9 @@ def floats_of_one_type(*types: Type) -> bool:
     return is_float(*types) and same_type(*types)
 
 
-def is_wide(*types: TensorType) -> bool:
-    """Guard: tensors of other dtypes than float16, in which products and squares of some hundreds overflow."""
-    return all(ty.dtype != "float16" for ty in types)
+def is_wide(ty: TensorType) -> bool:
+    """Guard: a tensor of another dtype than float16, in which products and squares of some hundreds overflow."""
+    return ty.dtype != "float16"
 
 
 def is_number_for(number: TensorType, *others: TensorType) -> bool:

@@ -197,7 +197,7 @@ class Settings:
                 f"{self.cost} is of {measured.runtime}, and models are written for {self.setup.runtime}: give "
                 "--runtime, measure anew with eqsat calibrate --runtime, or say that it is meant (--foreign)"
             )
-        if (measured.level == "off") != (self.runtime == NO_RUNTIME):
+        if measured.kernels != self.runtime:
             advice = (
                 "leave --runtime out, measure anew at another --level"
                 if measured.level == "off"

@@ -16,14 +16,14 @@ import numpy as np
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.exact_constants import ExactConstants
-from eqsat.egraph.large_constants import LARGE, LargeConstants
+from eqsat.egraph.large_constants import LargeConstants
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.symbols import Symbol, is_foldable
 from eqsat.egraph.vocabulary import WIDEST_TUPLE, Test, Vocabulary
 from eqsat.errors import EqsatError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
-from eqsat.relay.fold import nbytes
+from eqsat.relay.fold import LARGE, nbytes
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.relations import call_type
 from eqsat.relay.traits import Trait

@@ -18,11 +18,9 @@ from eqsat.egraph.exact_constants import OPERATIONS
 from eqsat.nd import NDArray
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
+from eqsat.relay.fold import leaves
 from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.traits import Trait
-
-LARGE = 1 << 16
-"""Bytes from which on a result is not kept."""
 
 _DEPTH = 8
 """How many operators deep a result may be above what is kept: one that is deeper is kept, too."""
@@ -68,9 +66,9 @@ class _Computation:
         self._operands = operands
         self._known = known
         self._nearest = nearest
-        leaves = [leaf for operand in operands for leaf in _leaves(operand)]
-        self.depth: int = 1 + max([known[leaf].depth for leaf in leaves if leaf in known], default=0)
-        is_narrow = all(leaf.dtype in _NARROW for leaf in leaves)
+        given = leaves(tuple(operands))
+        self.depth: int = 1 + max([known[leaf].depth for leaf in given if leaf in known], default=0)
+        is_narrow = all(leaf.dtype in _NARROW for leaf in given)
         self._is_sum = is_narrow and op.name in OPERATIONS
         self._is_moved = is_narrow and op.has(Trait.MOVES)
         self.found: Array[Any] | None = None
@@ -169,10 +167,6 @@ class LargeConstants:
         self._bytes += array.nbytes
         while self._bytes > _RECENT:
             self._bytes -= self._recent.popleft().nbytes
-
-
-def _leaves(operand: Operand) -> list[NDArray]:
-    return [leaf for each in operand for leaf in _leaves(each)] if isinstance(operand, tuple) else [operand]
 
 
 def _of(operand: Operand, function: Any) -> Any:

@@ -27,7 +27,7 @@ GROWTH_LIMIT = 1 << 20
 """Bytes by which one folded constant may be larger than the constants it is computed from."""
 
 LARGE = 1 << 16
-"""Bytes from which on a value is loaded or computed when it is used."""
+"""Bytes from which on a value is loaded or computed when it is used, and not kept."""
 
 _DEEPEST = 4
 """How many operators deep a value that is computed when it is used may be above those that are not."""
@@ -137,7 +137,7 @@ class Folding:
         is_certain = op.has(Trait.ELEMENTWISE) or op.has(Trait.MOVES)
         if not is_certain or not isinstance(ty, TensorType) or not LARGE <= nbytes(ty) < inf:
             return None
-        operands = _leaves(values)
+        operands = leaves(values)
         depth = 1 + max([self._depth.get(each, 0) for each in operands if isinstance(each, NDArray)], default=0)
         if depth > _DEEPEST or any(np.dtype(each.dtype).kind in "biu" for each in (ty, *operands)):
             return None
@@ -155,15 +155,9 @@ def _arrays(value: Any) -> Any:
     return value.numpy() if isinstance(value, NDArray) else value
 
 
-def _leaves(value: Any) -> list[NDArray | np.ndarray[Any, Any]]:
-    """The arrays in a value."""
-    return [leaf for each in value for leaf in _leaves(each)] if isinstance(value, tuple) else [value]
-
-
-def _type_of_value(value: Any) -> Type:
-    if isinstance(value, tuple):
-        return TupleType(list(map(_type_of_value, value)))
-    return TensorType(value.shape, value.dtype) if isinstance(value, NDArray) else value_type(value)
+def leaves(value: Any) -> list[Any]:
+    """The arrays in a value, which is one or a tuple of values."""
+    return [leaf for each in value for leaf in leaves(each)] if isinstance(value, tuple) else [value]
 
 
 def _children(node: Expr) -> Sequence[Expr]:
@@ -200,7 +194,7 @@ def nbytes(ty: Type) -> float:
 
 
 def _result_type(op: Op, attrs: Attrs | None, arguments: Sequence[Any]) -> Type:
-    types = list(map(_type_of_value, arguments))
+    types = list(map(value_type, arguments))
     result = call_type(op, attrs, types)
     return result if is_static(result) else refined_type(op, attrs, types, list(map(_sizes, arguments))) or result
 

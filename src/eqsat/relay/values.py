@@ -112,10 +112,10 @@ def _fits(array: Any, ty: TensorType) -> bool:
 
 
 def value_type(value: Value) -> Type:
-    """The type of an array, or of a tuple of values that have one."""
+    """The type of an array, which may be one that is not loaded, or of a tuple of values that have one."""
     if isinstance(value, tuple):
         return TupleType(list(map(value_type, value)))
-    return TensorType(value.shape, value.dtype.name)
+    return TensorType(value.shape, value.dtype if isinstance(value, NDArray) else value.dtype.name)
 
 
 def describe_value(value: Value) -> str:
