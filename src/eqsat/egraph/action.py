@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 from eqsat.egraph.engine import put
 from eqsat.egraph.journal import Made
 from eqsat.egraph.query import MatchedNode, Query
-from eqsat.egraph.rule import Compute, Ref, Refusal, Rewrite, Successive
+from eqsat.egraph.rule import Compute, Guard, Ref, Refusal, Rewrite, Successive
 from eqsat.egraph.symbols import Symbol, is_foldable
 from eqsat.egraph.templates import TemplateBuilder
 from eqsat.egraph.vocabulary import UNKNOWN, Vocabulary
@@ -20,6 +21,8 @@ from eqsat.errors import EqsatError, RuleError
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Constant, Op
 from eqsat.relay.op.op import make_attrs
+
+T = TypeVar("T")
 
 Refuse = Callable[[str, str], None]
 """Told of each refusal: rule name and reason."""
@@ -52,6 +55,7 @@ class Action:
     premises: list[str] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
     keys: dict[str, str] = field(default_factory=dict)
+    guards: list[Callable[[dict[str, int]], bool]] = field(default_factory=list)
     sites: dict[str, Callable[[dict[str, int]], int]] = field(default_factory=dict)
     made: list[Made] = field(default_factory=list)
     untyped: dict[str, Made] = field(default_factory=dict)
@@ -76,9 +80,8 @@ class Action:
         """The atoms that a match computes, None where the rule refuses it or fails; ``ids`` are those of ``keys``."""
         values = dict(zip(self.keys, ids, strict=True))
         try:
-            for guard in self.rule.when:
-                if not self.ask(guard.holds, guard.refs, values):
-                    raise RuleError("guard")
+            if not all(holds(values) for holds in self.guards):
+                raise RuleError("guard")
             return self.atoms(values)
         except EqsatError as error:
             self.refuse(self.rule.name, str(error))
@@ -101,6 +104,9 @@ class Action:
             return self.otherwise.atoms(values)
         return [known[name] for name in self.sites]
 
+    def _holds(self, guard: Guard, values: dict[str, int]) -> bool:
+        return bool(self.ask(guard.holds, guard.refs, values))
+
     def ask(self, function: Callable[..., Any], refs: Sequence[Ref], values: dict[str, int]) -> Any:
         """What a Python part of the rule says of a match; a refusal is raised."""
         found = function(*(self.value(ref, values) for ref in refs))
@@ -113,6 +119,7 @@ class Action:
             keys = [self.key(ref) for ref in guard.refs]
             if isinstance(guard, Successive):
                 self.premises += guard.premises(keys)
+            self.guards.append(_once(partial(self._holds, guard), keys))
         builder = TemplateBuilder(self.rule.name, self)
         results = [builder.build(template) for template in self.rule.rhs]
         roots = [self.query.classes[root] for root in self.rule.lhs]
@@ -199,9 +206,7 @@ class Action:
         return self.site(compute, [*old, *(ref for template in computed.values() for ref in template.refs)])
 
     def site(self, compute: Callable[[dict[str, int]], int], refs: Sequence[Ref]) -> str:
-        for ref in refs:
-            self.key(ref)
-        return self._site(compute)
+        return self._site(_once(compute, [self.key(ref) for ref in refs]))
 
     def _site(self, compute: Callable[[dict[str, int]], int]) -> str:
         variable = f"s{len(self.sites)}"
@@ -306,6 +311,19 @@ class _Folded:
             raise _Unfolded
         (atom,) = found
         return atom
+
+
+def _once(function: Callable[[dict[str, int]], T], keys: Sequence[str]) -> Callable[[dict[str, int]], T]:
+    """``function``, called once for each combination of the ids of ``keys``: matches share types and attributes."""
+    known: dict[tuple[int, ...], T] = {}
+
+    def found(values: dict[str, int]) -> T:
+        ids = tuple([values[key] for key in keys])
+        if ids not in known:
+            known[ids] = function(values)
+        return known[ids]
+
+    return found
 
 
 def of_one_type(one: str, other: str) -> list[str]:

@@ -9,6 +9,7 @@ different constants of an e-graph agree in all of them with a probability of abo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from ml_dtypes import finfo
 from numpy.typing import NDArray as Array
 
 from eqsat.egraph.vocabulary import Vocabulary
-from eqsat.nd import NDArray
+from eqsat.nd import BFLOAT16, NDArray
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
 from eqsat.relay.interpreter import evaluate_op
@@ -24,7 +25,8 @@ from eqsat.relay.traits import Trait
 
 PRIMES = np.asarray([2147483647, 2147483629, 2147483587])
 """The largest three below 2**31: a product of two residues fits into 64 bits."""
-_MANTISSA = 53
+_MANTISSA, _SHORT_MANTISSA = 53, 24
+"""Bits of the elements in double precision, and in 32 bits or fewer."""
 _LEAST, _MOST = -1074 - 2 * _MANTISSA, 1025
 """Bounds of the exponents of two by which whole numbers of 53 bits are floats."""
 
@@ -56,11 +58,21 @@ class _Exact(NamedTuple):
 
 def _exactly(array: Array[Any]) -> _Exact:
     """An array of finite floats."""
-    nearest = np.asarray(array, dtype=np.float64)
+    nearest, primes = np.asarray(array, dtype=np.float64), _primes(array.ndim)
+    bits = _MANTISSA if array.dtype.itemsize > 4 else _SHORT_MANTISSA
     mantissa, exponent = np.frexp(nearest)
-    whole = np.ldexp(mantissa, _MANTISSA).astype(np.int64)
-    powers, primes = _POWERS[:, exponent - (_MANTISSA + _LEAST)], _primes(nearest.ndim)
-    return _Exact(whole % primes * powers % primes, nearest)
+    whole = np.ldexp(mantissa, bits).astype(np.int64)
+    if bits == _MANTISSA:
+        whole = whole % primes  # so that the product fits
+    powers = _POWERS.take(exponent - (bits + _LEAST), axis=1)  # far faster than an index
+    return _Exact(whole * powers % primes, nearest)
+
+
+def _is_exactly(array: Array[Any], exact: _Exact) -> bool:
+    """Whether an array of finite floats is a constant. Its first element decides nearly always."""
+    first = _exactly(array.reshape(-1)[:1]).residues
+    is_first = np.array_equal(first, exact.residues.reshape(len(PRIMES), -1)[:, :1])
+    return is_first and _exactly(array).equals(exact)
 
 
 def _primes(rank: int) -> Array[np.int64]:
@@ -70,9 +82,23 @@ def _primes(rank: int) -> Array[np.int64]:
 
 def _without_vanishing(product: _Exact, dtype: np.dtype[Any]) -> _Exact:
     """A product whose elements are nearest to 0 only where they are 0: an infinity times a scale is no NaN."""
-    least = float(finfo(dtype).smallest_subnormal)
-    vanishes = (np.abs(product.nearest) < least) & np.any(product.residues, axis=0)
+    least = _least_number(dtype)
+    vanishes = np.abs(product.nearest) < least
+    if not vanishes.any():
+        return product
+    vanishes &= np.any(product.residues, axis=0)
     return product._replace(nearest=np.where(vanishes, np.copysign(least, product.nearest), product.nearest))
+
+
+@lru_cache
+def _least_number(dtype: np.dtype[Any]) -> float:
+    """The least number above 0."""
+    return float(finfo(dtype).smallest_subnormal)
+
+
+@lru_cache
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    return np.issubdtype(dtype, np.floating) or dtype == BFLOAT16
 
 
 def _inverse(residues: Array[np.int64]) -> Array[np.int64]:
@@ -164,10 +190,10 @@ class ExactConstants:
     def _intern(self, exact: _Exact, dtype: np.dtype[Any]) -> int | None:
         with np.errstate(over="ignore"):
             rounded = exact.nearest.astype(dtype)
-        if not np.all(np.isfinite(rounded)):
+        if not np.isfinite(rounded).all():
             return None
         constant = Constant(rounded)
-        if _exactly(rounded).equals(exact):
+        if _is_exactly(rounded, exact):
             return self.vocabulary.constant(constant)
         key = ("exact", str(dtype), rounded.shape, exact.residues.tobytes())
         index = self.vocabulary.atom("constant", key, constant)
@@ -180,9 +206,7 @@ class ExactConstants:
         """A constant as rational numbers; None where it is no array of finite floats."""
         if index not in self._known:
             array = self._array(index)
-            if not np.issubdtype(array.dtype, np.floating) and array.dtype.name != "bfloat16":
-                return None
-            if not np.all(np.isfinite(array)):
+            if not _is_float(array.dtype) or not np.isfinite(array).all():
                 return None
             self._known[index] = _exactly(array)
         return self._known[index]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -206,6 +206,7 @@ class _Folding:
         self._exact = ExactConstants(vocabulary)
         self._large = LargeConstants(self._exact.nearest)
         self._found: dict[tuple[int, ...], Sequence[int] | None] = {}
+        self._sizes: dict[tuple[Op, int, tuple[Type, ...]], float | None] = {}
 
     def raise_limit(self, limit: int) -> None:
         """Fold larger results, also those that were asked for before."""
@@ -231,7 +232,7 @@ class _Folding:
         if symbol.kind == "project":
             fields = arguments[0].value
             return (fields[value],) if isinstance(fields, tuple) and value < len(fields) else None
-        size = None if symbol.kind == "joined" or symbol.op is None else self._size(symbol.op, value, ids)
+        size = None if symbol.kind == "joined" or symbol.op is None else self._size(symbol.op, atom, ids)
         if symbol.op is None or size is None or size > self.limit:
             return None
         moves = symbol.op.has(Trait.MOVES)  # then zeros come of zeros, and not of a weight
@@ -251,18 +252,22 @@ class _Folding:
             return evaluate_op(op, attrs, [self._array(index) for index in ids])
         return self._large.result(op, attrs, [self._data(index) for index in ids])
 
-    def _size(self, op: Op, attrs: Attrs | None, ids: Sequence[int]) -> float | None:
+    def _size(self, op: Op, atom: int, ids: Sequence[int]) -> float | None:
         """The bytes of the result; None if it has no type."""
-        try:
-            return nbytes(call_type(op, attrs, [self._type(index) for index in ids]))
-        except EqsatError:
-            return None
+        types = tuple(map(self._type, ids))
+        key = (op, atom, types)
+        if key not in self._sizes:
+            try:
+                self._sizes[key] = nbytes(call_type(op, self.vocabulary.atoms[atom].value, [*types]))
+            except EqsatError:
+                self._sizes[key] = None
+        return self._sizes[key]
 
     def _type(self, index: int) -> Type:
         atom = self.vocabulary.atoms[index]
         if atom.kind == "tuple value":
             return TupleType([self._type(field) for field in atom.value])
-        return TensorType(atom.value.data.shape, atom.value.data.dtype)
+        return _tensor(atom.value.data.shape, atom.value.data.dtype)
 
     def _data(self, index: int) -> Any:
         """The data of a constant, or of those in a tuple."""
@@ -277,6 +282,12 @@ class _Folding:
             ids = tuple(self._intern(field) for field in result)
             return self.vocabulary.atom("tuple value", ("tuple value", *ids), ids)
         return self.vocabulary.constant(result if isinstance(result, Constant) else Constant(np.asarray(result)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _tensor(shape: tuple[int, ...], dtype: str) -> TensorType:
+    """A type that many constants have."""
+    return TensorType(shape, dtype)
 
 
 def _arrays(data: Any) -> Any:
