@@ -1,6 +1,6 @@
 """Whether running candidates chooses faster models: `eqsat optimize --measure` beside the choice by operators.
 
-    python benchmarks/fastest.py MODEL.onnx ... [--runtime none] [--level off] [--threads 1]
+    python benchmarks/fastest.py MODEL.onnx ... [--runtime none] [--level off] [--threads 1] [--contrib]
 
 After the choice, the given model, what the number of operators chooses and what `--measure` chose run in turn again.
 """
@@ -28,11 +28,12 @@ from eqsat.pipeline.options import Options
 @click.option("--runtime", type=click.Choice(list(RUNTIMES)), default="none", show_default=True)
 @click.option("--level", type=click.Choice(ALL_LEVELS), show_default="off for none, otherwise all")
 @click.option("--threads", default=1, show_default=True)
+@click.option("--contrib", is_flag=True, help="Operators of com.microsoft may be written; needs a runtime.")
 @click.option("--seconds", default=6.0, show_default=True, help="For how long candidates run.")
-def main(models: tuple[Path, ...], runtime: str, level: str | None, threads: int, seconds: float) -> None:
+def main(models: tuple[Path, ...], runtime: str, level: str | None, threads: int, contrib: bool, seconds: float) -> None:
     """Print a line for each model, then geometric means."""
     setup = Setup.of(runtime, threads, level)
-    options = Options(runtime=setup.kernels)
+    options = Options(runtime=setup.runtime if contrib else setup.kernels, contrib=contrib)
     click.echo(
         "{:32} {:>7} {:>5} {:>10} {:>9} {:>9} {:>6}  chosen".format(
             "model", "seconds", "tried", "candidates", "operators", "measured", "noise"

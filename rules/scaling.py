@@ -139,6 +139,7 @@ scaling = RuleSet(
             "scales-of-matrices-into-matmul",
             plain * s,
             like(plain, x * s, y),
+            when(is_wide, type_of(s)),
             when(scales_safely, value_of(s)),
             when(is_of_matrices, type_of(s), type_of(x), type_of(plain)),
             soundness=ROUNDING,

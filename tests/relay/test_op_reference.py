@@ -413,6 +413,12 @@ def test_integer_division_truncates_and_floors() -> None:
     assert computed(relay.floor_mod, a, b).tolist() == [1, 1, -1, -1, 0]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_first_power_is_every_bit_of_the_base(dtype: str) -> None:
+    bases = np.exp(np.random.default_rng(0).uniform(-8, 8, 200_000)).astype(dtype)
+    assert np.array_equal(computed(relay.power, bases, np.ones_like(bases)), bases)
+
+
 def test_integer_powers() -> None:
     a, b = np.array([2, 1, -1, 3, 0], "int32"), np.array([-1, -5, -3, 4, 0], "int32")
     assert computed(relay.power, a, b).tolist() == [0, 1, -1, 81, 1]

@@ -110,6 +110,11 @@ def a_scaled_product_of_float16() -> Expr:
     return (tensor(2, dtype="float16") * relay.const(0.25, "float16")) * tensor(2, name="y", dtype="float16")
 
 
+def products_of_float16_with_a_scale_for_each() -> Expr:
+    left, right = tensor(3, 2, 2, dtype="float16"), tensor(2, 2, name="y", dtype="float16")
+    return nn.matmul(left, right) * relay.const(np.full((3, 1, 1), 0.5, "float16"))
+
+
 def convolutions_of_images_of_other_sizes() -> Expr:
     weight = tensor(2, 1, 1, 1, name="w")
     images = tensor(1, 1, 3, 3), tensor(1, 1, 4, 4, name="y")
@@ -125,6 +130,7 @@ LEFT_ALONE = [
     (an_average_pool_of_an_empty_axis, "shift-out-of-avg-pool2d"),
     (scores_of_float16_that_overflow, "scale-of-scores-into-left-of-matmul"),
     (a_scaled_product_of_float16, "scalar-outward"),
+    (products_of_float16_with_a_scale_for_each, "scales-of-matrices-into-matmul"),
     (convolutions_of_images_of_other_sizes, "joined-convs"),
 ]
 

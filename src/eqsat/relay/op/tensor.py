@@ -69,7 +69,8 @@ def truncated_divide(lhs: Any, rhs: Any) -> Any:
 
 def _power(lhs: Any, rhs: Any) -> Any:
     if is_float(lhs) or lhs.dtype.kind != "i":
-        return np.power(lhs, rhs)
+        # NumPy's vector instructions round even x to the power 1, which IEEE 754 and runtimes give as it is
+        return np.where(rhs == 1, lhs, np.power(lhs, rhs))
     inverse = np.where(np.abs(lhs) == 1, np.power(lhs, np.abs(rhs)), 0).astype(lhs.dtype)  # 1 / n truncated
     return np.where(rhs < 0, inverse, np.power(lhs, np.maximum(rhs, 0)))
 
