@@ -71,6 +71,11 @@ def test_importing_eqsat_loads_nothing_of_it_yet() -> None:
     assert not found & (THIRD_PARTY | NEVER)
 
 
+def test_a_pass_of_a_higher_layer_is_loaded_when_it_is_asked_for() -> None:
+    program = "from eqsat import relay\nassert 'eqsat.layers.optimize' not in sys.modules\n"
+    assert "eqsat.layers.optimize" in loaded(f"{program}relay.transform.EqualitySaturation")
+
+
 def test_help_loads_no_command() -> None:
     found = loaded(COMMAND, "--help")
     assert {name for name in found if name.startswith("eqsat.cli.")} == {"eqsat.cli.interrupt", "eqsat.cli.terminal"}

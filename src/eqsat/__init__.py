@@ -87,6 +87,7 @@ _NEEDS = {"onnx": "onnx_ir", "torch": "torch"}
 """What packages of extras need, without which they are not listed: to get them is an error."""
 
 _registry.register_later("eqsat.frontend", "relay.frontend.from_onnx")
+_registry.register_later("eqsat.layers.optimize", "relay.transform.EqualitySaturation")
 _registry.register_later("eqsat.relay.std", "ir.Module_ImportFromStd")
 _registry.register_later(
     "eqsat.relay.op.contrib.cmsisnn",

@@ -16,12 +16,13 @@ from eqsat.layers.truncate import Truncated, Unit, find_units
 from eqsat.pipeline.extract import Extraction, extract
 from eqsat.pipeline.options import OptimizeKeywords, Options, Rules, takes
 from eqsat.pipeline.saturate import Body, Saturation, bodies_of, saturate_bodies
+from eqsat.registry import register_func
 from eqsat.relay.dataflow_pattern import DominatorPattern
 from eqsat.relay.dataflow_pattern.language import subpatterns
 from eqsat.relay.expr import Expr
 from eqsat.relay.infer import infer_module
 from eqsat.relay.module import IRModule
-from eqsat.relay.transform.base import Pass, PassInfo, register_pass
+from eqsat.relay.transform.base import Pass, PassInfo
 
 Source = TypeVar("Source", Expr, IRModule)
 
@@ -51,7 +52,6 @@ def optimize(
     return result  # type: ignore[no-any-return]
 
 
-@register_pass
 @takes(OptimizeKeywords)
 def EqualitySaturation(
     rules: Rules | None = None,
@@ -64,6 +64,9 @@ def EqualitySaturation(
     options = Options.of(keywords, rules=rules)
     info = PassInfo(0, "EqualitySaturation")
     return Pass(lambda mod, context: infer_module(optimize(mod, options=options)), info)
+
+
+register_func("relay.transform.EqualitySaturation", EqualitySaturation)
 
 
 @takes(OptimizeKeywords)

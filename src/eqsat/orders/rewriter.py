@@ -14,13 +14,13 @@ from typing import Any
 
 from eqsat.egraph.report import Limits
 from eqsat.relay.dataflow_pattern import DFPatternCallback
-from eqsat.relay.dataflow_pattern.rewriter import PASS_LIMIT, one_pass
+from eqsat.relay.dataflow_pattern.graph import DataflowGraph
+from eqsat.relay.dataflow_pattern.rewriter import PASS_LIMIT, replace_matches
 from eqsat.relay.expr import Expr
 from eqsat.relay.fold import fold_constants
 from eqsat.relay.infer import infer_type
 from eqsat.relay.module import IRModule
 from eqsat.relay.structural import structural_equal, structural_hash
-from eqsat.relay.visitor import post_order
 
 Step = tuple[str, DFPatternCallback]
 """The name of a rule, and the function that applies it."""
@@ -105,7 +105,11 @@ class Rewriter:
     def __init__(self, source: Expr, module: IRModule | None, limits: Limits):
         self.module = module
         self.limits = limits
-        self.source = fold_constants(infer_type(source, module))
+        self.source = self.folded(source)
+
+    def folded(self, expr: Expr) -> Expr:
+        """Return a graph with its constants folded, typed."""
+        return infer_type(fold_constants(infer_type(expr, self.module)), self.module)
 
     def in_order(self, phases: Sequence[Sequence[Step]]) -> Rewritten:
         """Apply one pass of each rule of a phase in their order, until no rule changes the graph; phase by phase."""
@@ -134,10 +138,10 @@ class _Run:
     """One run of a rewriter, with its clock."""
 
     def __init__(self, rewriter: Rewriter):
-        self.module = rewriter.module
-        self.limits = rewriter.limits
+        self.rewriter = rewriter
         self.deadline = time.perf_counter() + rewriter.limits.seconds
         self.result = Rewritten(rewriter.source, 0, "settled", [])
+        self.graph = DataflowGraph(rewriter.source)  # one for all rules that do not change it
 
     def settle(self, phase: Sequence[Step]) -> None:
         """Apply the rules of a phase until they change nothing."""
@@ -156,12 +160,13 @@ class _Run:
         name, callback = step
         before = self.result.expr
         self.result.passes += 1
-        after = one_pass(callback, before, self.module)
+        after = replace_matches(callback, self.graph)
         changed = after is not before and not structural_equal(before, after)
         if changed:
-            self.result.expr = fold_constants(infer_type(after, self.module))
+            self.result.expr = self.rewriter.folded(after)
+            self.graph = DataflowGraph(self.result.expr)
             self.result.order.append(name)
-            if len(post_order(self.result.expr)) > self.limits.nodes:
+            if len(self.graph.order) > self.rewriter.limits.nodes:
                 raise _Stop("nodes")
         if time.perf_counter() > self.deadline:
             raise _Stop("seconds")

@@ -103,14 +103,13 @@ def _pattern_of(callback: Any) -> DFPattern:
     return callback.pattern
 
 
-@paused_gc()
 def one_pass(callback: DFPatternCallback, expr: Expr, mod: IRModule | None = None, limit: int | None = None) -> Expr:
     """``expr`` with every match of one callback that can be taken replaced, once; see :func:`rewrite`.
 
     Raises:
         RewriteError: the callback has no pattern or gives no expression, or the graph has more than ``limit`` nodes.
     """
-    pattern = _pattern_of(callback)
+    _pattern_of(callback)
     if callback.require_type:
         expr = infer_type(expr, mod)
     graph = DataflowGraph(expr)
@@ -119,13 +118,23 @@ def one_pass(callback: DFPatternCallback, expr: Expr, mod: IRModule | None = Non
             f"rewriting made a graph of {len(graph.order)} nodes before a pass of {type(callback).__name__}: "
             "callbacks whose results contain their own pattern grow without end; pass rewrite_once=True"
         )
-    groups = find_groups(pattern, graph)
+    return replace_matches(callback, graph)
+
+
+@paused_gc()
+def replace_matches(callback: DFPatternCallback, graph: DataflowGraph) -> Expr:
+    """Return the root of a graph, which has the types that the callback asks for, after one pass of the callback.
+
+    Raises:
+        RewriteError: The callback has no pattern, or does not return an expression.
+    """
+    groups = find_groups(_pattern_of(callback), graph)
     new: dict[Expr, Expr] = {}
     for node in graph.order if groups else ():
         new[node] = rebuild(node, new)
         if node in groups:
             new[node] = _result(callback, groups[node], new)
-    return new.get(expr, expr)
+    return new.get(graph.root, graph.root)
 
 
 class Matched(dict[DFPattern, list[Expr]]):

@@ -1,7 +1,8 @@
-"""Passes over modules, under Relay's names. Higher layers add theirs by :func:`register_pass`."""
+"""Passes over modules, under Relay's names. Higher layers register theirs as ``relay.transform.<name>``."""
 
 from typing import Any
 
+from eqsat.registry import get_global_func
 from eqsat.relay.transform.annotate_spans import AnnotateSpans
 from eqsat.relay.transform.annotate_target import AnnotateTarget
 from eqsat.relay.transform.base import (
@@ -15,8 +16,6 @@ from eqsat.relay.transform.base import (
     Sequential,
     function_pass,
     module_pass,
-    register_pass,
-    registered_passes,
 )
 from eqsat.relay.transform.combine_parallel import (
     CombineParallelBatchMatmul,
@@ -55,13 +54,12 @@ __all__ = [
     "OutlineCompilerFunctionsWithExistingGlobalSymbols", "PartitionGraph", "Pass", "PassContext", "PassInfo",
     "RemoveUnusedFunctions", "Sequential", "SimplifyExpr", "SimplifyExprPostAlterOp", "SimplifyInference",
     "ToANormalForm", "ToANormalFormExpr", "ToGraphNormalForm", "ToMixedPrecision", "function_pass", "module_pass",
-    "register_pass",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """A pass that a higher layer has registered."""
-    try:
-        return registered_passes[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    make = get_global_func(f"relay.transform.{name}", allow_missing=True)
+    if make is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return make

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial, update_wrapper
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 from eqsat.errors import ArgumentError, PassError
 from eqsat.relay.expr import Expr, Function
@@ -352,15 +352,3 @@ def _pass_class(cls: type, info: PassInfo, kind: Any, method: str) -> type:
 
     update_wrapper(DecoratedPass, cls, updated=())
     return DecoratedPass
-
-
-MakesPass = TypeVar("MakesPass", bound=Callable[..., Pass])
-
-registered_passes: dict[str, Callable[..., Pass]] = {}
-"""What makes each pass of a higher layer, by its name."""
-
-
-def register_pass(make: MakesPass) -> MakesPass:
-    """Let what makes a pass be found as ``relay.transform.<its name>``; a decorator."""
-    registered_passes[make.__name__] = make
-    return make
