@@ -12,51 +12,18 @@ import resource
 import time
 from collections.abc import Callable
 from multiprocessing import get_context
-from typing import Any
 
-import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from model_writer import ModelWriter
+from onnx import TensorProto
 
 from eqsat import onnx as onnx_frontend
 
 WIDTH, HEADS, HIDDEN, WORDS = 32, 2, 64, 64
 
 
-class Network:
+class Network(ModelWriter):
     """A network that is being made."""
-
-    def __init__(self) -> None:
-        self.random = np.random.default_rng(0)
-        self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[onnx.TensorProto] = []
-        self.inputs: list[onnx.ValueInfoProto] = []
-
-    def node(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node; the name of its value."""
-        name = f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op_type, [*inputs], [name], **attributes))
-        return name
-
-    def constant(self, value: Any, dtype: str = "int64") -> str:
-        """Add a constant; its name."""
-        self.weights.append(numpy_helper.from_array(np.asarray(value, dtype), f"w{len(self.weights)}"))
-        return self.weights[-1].name
-
-    def weight(self, *shape: int) -> str:
-        """Add a weight; its name."""
-        return self.constant(self.random.normal(scale=0.3, size=shape), "float32")
-
-    def input(self, name: str, dtype: int, *shape: int | str) -> str:
-        """Add an input; its name."""
-        self.inputs.append(helper.make_tensor_value_info(name, dtype, shape))
-        return name
-
-    def model(self, result: str) -> onnx.ModelProto:
-        """The network as a model with one result."""
-        ends = [helper.make_tensor_value_info(result, TensorProto.FLOAT, ["batch", "length", WORDS])]
-        graph = helper.make_graph(self.nodes, "network", self.inputs, ends, self.weights)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
 
     def linear(self, value: str, outputs: int, has_bias: bool = False) -> str:
         """A product with a weight, and a bias."""
@@ -120,7 +87,7 @@ def t5(layers: int) -> onnx.ModelProto:
     value = network.node("Gather", table, decoded)
     for _ in range(layers):
         value = feed(attend(attend(value, None, masks[1]), memory, masks[2]))
-    return network.model(network.linear(norm(value), WORDS))
+    return network.model(network.linear(norm(value), WORDS), "batch", "length", WORDS)
 
 
 def whisper(layers: int) -> onnx.ModelProto:
@@ -160,7 +127,7 @@ def whisper(layers: int) -> onnx.ModelProto:
     value = network.node("Gather", network.weight(WORDS, WIDTH), decoded)
     for _ in range(layers):
         value = feed(attend(attend(value, None, mask), memory, None))
-    return network.model(network.linear(norm(value), WORDS))
+    return network.model(network.linear(norm(value), WORDS), "batch", "length", WORDS)
 
 
 def measure(make: Callable[[int], onnx.ModelProto], layers: int) -> tuple[int, int, dict[str, float], float, float]:

@@ -16,11 +16,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from model_writer import ModelWriter
+from onnx import TensorProto
 
 RANDOM_BYTES = 4096
 """Bytes at the beginning of a weight that are random in a sparse file."""
@@ -29,54 +29,29 @@ HEAD = 128
 """Width of a head."""
 
 
-class Decoder:
+class Decoder(ModelWriter):
     """A decoder whose weights are written to a file while it is made."""
 
     def __init__(self, path: Path, layers: int, width: int, hidden: int, words: int, is_filled: bool = False):
+        super().__init__()
         self.path, self.width, self.hidden, self.is_filled = path, width, hidden, is_filled
-        self.random = np.random.default_rng(0)
-        self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[onnx.TensorProto] = []
-        self.constants: dict[tuple[Any, ...], str] = {}
         self.data = f"{path.name}.data"
         with open(path.with_name(self.data), "wb") as self.file:
             self._write(layers, words)
             self.file.truncate()
 
     def _write(self, layers: int, words: int) -> None:
-        sizes = ["batch", "length"]
-        value = self.node("Gather", self.weight("embedding", words, self.width), "ids")
+        self.input("ids", TensorProto.INT64, "batch", "length")
+        for name, last in (("cos", HEAD), ("sin", HEAD), ("mask", "length")):
+            self.input(name, TensorProto.FLOAT16, "batch", 1, "length", last)
+        value = self.node("Gather", self.stored("embedding", words, self.width), "ids")
         for layer in range(layers):
             value = self.layer(f"layers.{layer}", value)
-        logits = self.node("MatMul", self.norm("norm", value), self.weight("head", self.width, words))
-        self.nodes[-1].output[0] = logits = "logits"
-        inputs = [
-            helper.make_tensor_value_info("ids", TensorProto.INT64, sizes),
-            helper.make_tensor_value_info("cos", TensorProto.FLOAT16, ["batch", 1, "length", HEAD]),
-            helper.make_tensor_value_info("sin", TensorProto.FLOAT16, ["batch", 1, "length", HEAD]),
-            helper.make_tensor_value_info("mask", TensorProto.FLOAT16, ["batch", 1, "length", "length"]),
-        ]
-        outputs = [helper.make_tensor_value_info(logits, TensorProto.FLOAT16, [*sizes, words])]
-        graph = helper.make_graph(self.nodes, "decoder", inputs, outputs, self.weights)
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), self.path)
+        logits = self.node("MatMul", self.norm("norm", value), self.stored("head", self.width, words))
+        onnx.save(self.model(logits, "batch", "length", words, dtype=TensorProto.FLOAT16), self.path)
 
-    def node(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node; the name of its value."""
-        name = f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op_type, [*inputs], [name], **attributes))
-        return name
-
-    def constant(self, value: Any, dtype: str = "int64") -> str:
-        """The name of a small constant, which is in the model's own file."""
-        array = np.asarray(value, dtype)
-        key = (dtype, array.shape, array.tobytes())
-        if key not in self.constants:
-            self.constants[key] = name = f"c{len(self.constants)}"
-            self.weights.append(numpy_helper.from_array(array, name))
-        return self.constants[key]
-
-    def weight(self, name: str, *shape: int) -> str:
-        """Add a weight; its name."""
+    def stored(self, name: str, *shape: int) -> str:
+        """Add a weight to the external file; its name."""
         start = -(-self.file.tell() // RANDOM_BYTES) * RANDOM_BYTES
         size = math.prod(shape)
         self.file.seek(start)
@@ -97,11 +72,11 @@ class Decoder:
         mean = self.node("ReduceMean", squares, self.constant([-1]))
         root = self.node("Sqrt", self.node("Add", mean, self.constant(1e-5, "float32")))
         normal = self.node("Mul", wide, self.node("Reciprocal", root))
-        return self.node("Mul", self.weight(name, self.width), self.node("Cast", normal, to=TensorProto.FLOAT16))
+        return self.node("Mul", self.stored(name, self.width), self.node("Cast", normal, to=TensorProto.FLOAT16))
 
     def heads(self, name: str, value: str) -> str:
         """A product with a weight, by heads."""
-        product = self.node("MatMul", value, self.weight(name, self.width, self.width))
+        product = self.node("MatMul", value, self.stored(name, self.width, self.width))
         heads = self.node("Reshape", product, self.constant([0, 0, self.width // HEAD, HEAD]))
         return self.node("Transpose", heads, perm=[0, 2, 1, 3])
 
@@ -123,12 +98,12 @@ class Decoder:
         shares = self.node("Softmax", self.node("Add", scaled, "mask"), axis=-1)
         heads = self.node("Transpose", self.node("MatMul", shares, data), perm=[0, 2, 1, 3])
         joined = self.node("Reshape", heads, self.constant([0, 0, self.width]))
-        value = self.node("Add", value, self.node("MatMul", joined, self.weight(f"{name}.o", self.width, self.width)))
+        value = self.node("Add", value, self.node("MatMul", joined, self.stored(f"{name}.o", self.width, self.width)))
         normal = self.norm(f"{name}.norm2", value)
-        gate = self.node("MatMul", normal, self.weight(f"{name}.gate", self.width, self.hidden))
-        up = self.node("MatMul", normal, self.weight(f"{name}.up", self.width, self.hidden))
+        gate = self.node("MatMul", normal, self.stored(f"{name}.gate", self.width, self.hidden))
+        up = self.node("MatMul", normal, self.stored(f"{name}.up", self.width, self.hidden))
         gated = self.node("Mul", self.node("Mul", gate, self.node("Sigmoid", gate)), up)
-        down = self.node("MatMul", gated, self.weight(f"{name}.down", self.hidden, self.width))
+        down = self.node("MatMul", gated, self.stored(f"{name}.down", self.hidden, self.width))
         return self.node("Add", value, down)
 
 

@@ -29,9 +29,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from model_writer import ModelWriter
+from onnx import TensorProto
 
 from eqsat import relay
 from eqsat.files import files_below
@@ -73,38 +73,20 @@ TROUBLE = RuleSet("trouble", [trouble])
 # ---- models
 
 
-class Network:
+class Network(ModelWriter):
     """A network of random layers, many of which do what rules find to be less."""
 
     def __init__(self, seed: int, layers: int, rows: int = 4):
-        self.random = np.random.default_rng(seed)
-        self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[onnx.TensorProto] = []
+        super().__init__(seed)
         self.rows = rows
-        last = "x"
+        last = self.input("x", TensorProto.FLOAT, rows, WIDTH)
         for _ in range(layers):
             last = self.random.choice(LAYERS)(self, last)
         self.last = self.node("Erf", last)
 
-    def node(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node; the name of its value."""
-        name = f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op_type, [*inputs], [name], **attributes))
-        return name
-
-    def weight(self, *shape: int) -> str:
-        """Add a weight; its name."""
-        name = f"w{len(self.weights)}"
-        values = self.random.normal(size=shape).astype(np.float32)
-        self.weights.append(numpy_helper.from_array(values, name))
-        return name
-
-    def model(self) -> onnx.ModelProto:
+    def finished(self) -> onnx.ModelProto:
         """The network as a model."""
-        shape = [self.rows, WIDTH]
-        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", self.last)]
-        graph = helper.make_graph(self.nodes, "network", ends[:1], ends[1:], self.weights)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+        return self.model(self.last, self.rows, WIDTH)
 
 
 def _dense(network: Network, value: str) -> str:
@@ -140,10 +122,10 @@ def write_models(folder: Path, count: int, seed: int = 0) -> None:
     for number in range(count - 3):
         place = folder / f"part{number % 10}"
         place.mkdir(parents=True, exist_ok=True)
-        onnx.save(Network(number, draws.randint(1, 8)).model(), place / f"network{number}.onnx")
-    onnx.save(Network(0, 2, NEVER_RETURNS).model(), folder / "never_returns.onnx")
-    onnx.save(Network(0, 2, TAKES_ALL_MEMORY).model(), folder / "takes_all_memory.onnx")
-    (folder / "cut_off.onnx").write_bytes(Network(0, 2).model().SerializeToString()[:100])
+        onnx.save(Network(number, draws.randint(1, 8)).finished(), place / f"network{number}.onnx")
+    onnx.save(Network(0, 2, NEVER_RETURNS).finished(), folder / "never_returns.onnx")
+    onnx.save(Network(0, 2, TAKES_ALL_MEMORY).finished(), folder / "takes_all_memory.onnx")
+    (folder / "cut_off.onnx").write_bytes(Network(0, 2).finished().SerializeToString()[:100])
 
 
 EXPECTED = {
