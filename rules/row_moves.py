@@ -21,8 +21,8 @@ from eqsat.relay.op import concatenate, reshape, split, take, transpose
 from eqsat.relay.ty import Dim, TensorType, is_static
 from eqsat.rules.axes import permutation
 from eqsat.rules.operators import view
-from eqsat.rules.shape import codes, expanded
-from eqsat.rules.types import has_zero, rank_of
+from eqsat.rules.shape import expanded, reshaped
+from eqsat.rules.types import rank_of
 from eqsat.rules.values import attribute, computed_parts
 
 x, sizes = variables("x sizes")
@@ -73,7 +73,7 @@ def moved_rows(root: DFPattern, move: Callable[..., Array | Refusal], *how: Ref)
         return after if isinstance(after, Refusal) else after.ravel()
 
     moved = take(x, compute(places, type_of(x), type_of(viewed), *how), axis=0, mode="fast")
-    return reshape(moved, newshape=compute(codes, type_of(root)))
+    return reshaped(moved, root, is_matched=False)
 
 
 def transposed(places: Array, attrs: Attrs) -> Array | Refusal:
@@ -201,11 +201,7 @@ shuffles = RuleSet(
         rewrite(
             "shuffle-is-gather",
             joined,
-            reshape(
-                take(x, found(1), axis=found(0), mode="fast"),
-                newshape=compute(codes, type_of(joined)),
-                allowzero=compute(has_zero, type_of(joined)),
-            ),
+            reshaped(take(x, found(1), axis=found(0), mode="fast"), joined, is_matched=False),
         )
     ],
 )

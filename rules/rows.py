@@ -19,7 +19,7 @@ from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, is_exact
 from eqsat.rules.axes import is_last
 from eqsat.rules.operators import unary
-from eqsat.rules.shape import codes
+from eqsat.rules.shape import reshaped
 from eqsat.rules.types import has_zero, rank_of, same_sizes, same_type
 
 x, y, gamma, beta = variables("x y gamma beta")
@@ -128,7 +128,7 @@ rows = RuleSet(
         rewrite(
             "product-of-rows",
             biased,
-            reshape(product_of_rows + b, newshape=compute(codes, type_of(biased))),
+            reshaped(product_of_rows + b, biased, is_matched=False),
             when(is_of_rows, attrs_of(product), type_of(x), type_of(w)),
             when(lambda ty: rank_of(ty) == 1, type_of(b)),
             soundness=Soundness.ROUNDING,
@@ -137,7 +137,7 @@ rows = RuleSet(
         rewrite(
             "split-product-of-rows",
             split,
-            reshape(product_of_rows, newshape=compute(codes, type_of(split))),
+            reshaped(product_of_rows, split, is_matched=False),
             when(is_of_rows, attrs_of(product), type_of(x), type_of(w)),
             when(lambda ty: not has_zero(ty), type_of(split)),
             soundness=Soundness.ROUNDING,

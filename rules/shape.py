@@ -71,9 +71,9 @@ def order_of_ones(before: TensorType, after: TensorType) -> tuple[int, ...] | Re
     return tuple((ones if dim == 1 else long).pop(0) for dim in after.shape)
 
 
-def reshaped(data: DFPattern, root: DFPattern) -> DFPattern:
-    """``data`` in the shape of what ``root`` matched."""
-    newshape = compute(codes, type_of(root), type_of(data))
+def reshaped(data: DFPattern, root: DFPattern, is_matched: bool = True) -> DFPattern:
+    """``data``, which the left side matches or the right side makes, in the shape of what ``root`` matched."""
+    newshape = compute(codes, type_of(root), *[type_of(data)] * is_matched)
     return reshape(data, newshape=newshape, allowzero=compute(has_zero, type_of(root)))
 
 

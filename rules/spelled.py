@@ -23,7 +23,7 @@ from eqsat.rules.axes import permutation, reduced_axes
 from eqsat.rules.operators import any_reduction, binary, one_of, view
 from eqsat.rules.products import bias_shape, has_channels_first
 from eqsat.rules.rows import is_of_rows, rows_of
-from eqsat.rules.shape import codes, reshaped
+from eqsat.rules.shape import reshaped
 from eqsat.rules.slices import Ranges, cut, ranges
 from eqsat.rules.types import is_wide, rank_of
 from eqsat.rules.written import written
@@ -145,7 +145,7 @@ matrices = RuleSet(
         rewrite(
             "matmul-of-rows",
             turned,
-            reshape(like(turned, rows_of(x), w), newshape=compute(codes, type_of(turned))),
+            reshaped(like(turned, rows_of(x), w), turned, is_matched=False),
             when(is_of_rows, attrs_of(turned), type_of(x), type_of(w)),
             soundness=ROUNDING,
         ),
