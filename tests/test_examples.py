@@ -22,6 +22,8 @@ SHOWN = {
     "serve_an_accelerator": r"16 x mine.conv2d_bias_relu",
 }
 """Name of a program -> what it prints, among other things."""
+LESS = {"minimize_traffic", "prove_a_rule"}
+"""Programs that print how much is moved before and after, which is less."""
 
 
 def run(name: str) -> str:
@@ -37,13 +39,11 @@ def test_each_program_is_run_here() -> None:
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_the_program_runs(name: str) -> None:
-    assert re.search(SHOWN[name], run(name))
-
-
-@pytest.mark.parametrize("name", ["minimize_traffic", "prove_a_rule"])
-def test_less_is_moved_after_than_before(name: str) -> None:
-    before, after = map(float, re.findall(r"([\d.e+]+)(?: bytes)?(?: written)? (?:before|after)", run(name)))
-    assert after < before
+    printed = run(name)
+    assert re.search(SHOWN[name], printed)
+    if name in LESS:
+        before, after = map(float, re.findall(r"([\d.e+]+)(?: bytes)?(?: written)? (?:before|after)", printed))
+        assert after < before
 
 
 def test_the_cells_of_the_notebook_run_and_show_their_values() -> None:

@@ -25,8 +25,8 @@ def many_models(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.slow
 def test_models_survive_what_happens_to_workers(many_models: Any, tmp_path: Path) -> None:
-    many_models.write_models(tmp_path / "models", 30)
-    assert many_models.survive(tmp_path / "models", tmp_path / "out", workers=2, between=8.0) == []
+    many_models.write_models(tmp_path / "models", 16)
+    assert many_models.survive(tmp_path / "models", tmp_path / "out", workers=2, between=5.0) == []
 
 
 def test_a_model_without_a_row_and_one_with_two_are_told(many_models: Any, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -274,8 +275,8 @@ def module_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def scheduler(module_folder: Path) -> Iterator[str]:
-    """The address of a scheduler with a worker that may hold little."""
+def cluster(module_folder: Path) -> Iterator[distributed.LocalCluster]:
+    """A scheduler that looks for workers that hang twice a second, and a worker that may hold little."""
     with (
         dask.config.set(CLUSTER),
         distributed.LocalCluster(
@@ -287,7 +288,21 @@ def scheduler(module_folder: Path) -> Iterator[str]:
             silence_logs=logging.CRITICAL,
         ) as cluster,
     ):
-        yield cluster.scheduler_address
+        looking = cluster.scheduler.periodic_callbacks["worker-ttl"]
+
+        def look_often() -> None:
+            looking.stop()
+            looking.callback_time = 500
+            looking.start()
+
+        cluster.loop.add_callback(look_often)
+        yield cluster
+
+
+@pytest.fixture
+def scheduler(cluster: distributed.LocalCluster) -> str:
+    address: str = cluster.scheduler_address
+    return address
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -306,10 +321,20 @@ def test_a_cluster_does_the_same(shout: Any, folders: tuple[Path, Path], schedul
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("word", ["kill", pytest.param("stop", marks=pytest.mark.slow)])
 def test_what_a_worker_was_doing_when_it_ended_or_hung_is_done_again(
-    shout: Any, tmp_path: Path, scheduler: str, word: str
+    shout: Any, tmp_path: Path, cluster: distributed.LocalCluster, word: str
 ) -> None:
+    def pass_time() -> None:
+        """A worker that hangs seems to have done so for long: it would be ended after ten seconds."""
+        wait_until((tmp_path / "out" / "a.begun").exists)
+        for worker in cluster.scheduler.workers.values():
+            worker.last_seen = 0.0
+
     (tmp_path / "a.txt").write_text(word)
-    (outcome,) = run_jobs(find_jobs(tmp_path, tmp_path / "out", ".txt"), shout, {"times": 1}, 1, scheduler)
+    with ThreadPoolExecutor(1) as beside:
+        passed = beside.submit(pass_time if word == "stop" else lambda: None)
+        jobs = find_jobs(tmp_path, tmp_path / "out", ".txt")
+        (outcome,) = run_jobs(jobs, shout, {"times": 1}, 1, cluster.scheduler_address)
+        passed.result()
     assert outcome.status == "done", outcome.error
     assert outcome.job.target.read_text() == word.upper()
 
