@@ -30,7 +30,9 @@ from eqsat.pipeline.options import Options
 @click.option("--threads", default=1, show_default=True)
 @click.option("--contrib", is_flag=True, help="Operators of com.microsoft may be written; needs a runtime.")
 @click.option("--seconds", default=6.0, show_default=True, help="For how long candidates run.")
-def main(models: tuple[Path, ...], runtime: str, level: str | None, threads: int, contrib: bool, seconds: float) -> None:
+def main(
+    models: tuple[Path, ...], runtime: str, level: str | None, threads: int, contrib: bool, seconds: float
+) -> None:
     """Print a line for each model, then geometric means."""
     setup = Setup.of(runtime, threads, level)
     options = Options(runtime=setup.runtime if contrib else setup.kernels, contrib=contrib)
