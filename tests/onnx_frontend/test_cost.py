@@ -13,9 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
-from eqsat.extraction import OpCount
+from eqsat.extraction import CostNode, OpCount
 from eqsat.onnx import run, to_bytes
+from eqsat.onnx.converters.target import exporter_of
+from eqsat.onnx.cost import onnx_cost
 from eqsat.onnx.files import from_proto
+from eqsat.relay.expr import Op
+from eqsat.relay.op.op import REQUIRED, make_attrs
+from eqsat.relay.ty import TensorType
 
 from .models import benchmark_module, operators, parsed, with_weights
 
@@ -222,3 +227,19 @@ def test_the_cost_of_a_network_is_the_number_of_nodes_written(name: str) -> None
 def test_a_product_of_a_tensor_of_unknown_rank_has_a_cost() -> None:
     proto = parsed("(float[2,4,3] x, y) => (z) { t = Transpose <perm = [0, 2, 1]> (x) z = MatMul (t, y) }")
     assert operators(run(from_proto(proto)).after.graph) == {"Transpose": 1, "MatMul": 1}
+
+
+FITTING = {"image.resize1d", "image.resize2d", "image.resize3d", "nn.gru", "nn.lstm", "nn.pad", "nn.rnn"}
+"""Operators whose attributes fit the number of their arguments or axes, which any values do not."""
+EXPORTED = [name for name in Op.list_op_names() if exporter_of(Op.get(name)) is not None and name not in FITTING]
+SOME = {"int": 1, "ints": (1,), "bool": False, "dtype": "float32", "str": "", "float": 1.0, "any": 1}
+"""A value of an attribute of each kind."""
+
+
+@pytest.mark.parametrize("type_of_arguments", [None, TensorType((2, 4), "float32")], ids=["unknown", "known"])
+def test_an_operator_whose_type_is_not_known_has_a_cost(type_of_arguments: TensorType | None) -> None:
+    """A limit may end a saturation before the types of the last e-nodes are found."""
+    cost = onnx_cost(OpCount(), 18)
+    for op in map(Op.get, EXPORTED):
+        attrs = make_attrs(op, {field.name: SOME[field.kind] for field in op.fields if field.default is REQUIRED})
+        assert cost(CostNode(op.name, attrs, (type_of_arguments,) * len(op.arguments or ()), None)) >= 0, op.name

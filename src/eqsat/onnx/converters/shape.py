@@ -223,7 +223,7 @@ def _split(source: Source) -> Result:
 @exports("split")
 def _to_split(call: Call, target: Target) -> OnnxNode:
     attrs, data = attributes(call), call.args[0]
-    types = target.types[call]
+    types = target.types.get(call)
     if not isinstance(types, TupleType):
         raise target.unwritable(call, "the types of its parts are not known")
     axis, count = target.axis(attrs.axis, data), len(types.fields)
