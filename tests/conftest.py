@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import hypothesis
@@ -25,6 +26,19 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EQSAT_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def short_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few kernels are measured, and all kernels and models for a moment: how long they take is no matter then."""
+    from eqsat import calibration
+    from eqsat.calibration import measuring
+
+    for name, few in (("ROUNDS", (1, 1)), ("MOST_WHOLE", 3), ("_COPIES", 1)):
+        monkeypatch.setattr(measuring, name, few)
+    kernels = calibration.usual_kernels()[::20]
+    monkeypatch.setattr(calibration, "usual_kernels", lambda: kernels)
+    monkeypatch.setattr(calibration, "fastest", partial(calibration.fastest, seconds=0.1))
 
 
 @pytest.fixture

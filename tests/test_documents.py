@@ -20,8 +20,7 @@ import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper
 
-from eqsat import calibration
-from eqsat.calibration import measuring, profile
+from eqsat.calibration import profile
 from eqsat.cli import cli, load_command
 from eqsat.cli.examples import EXAMPLES
 from eqsat.egraph.rule import PythonRule, Rewrite
@@ -58,7 +57,7 @@ def rules_among(values: list[Any]) -> list[Any]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_measurements: None) -> Path:
     """A working folder, from which modules are imported, with the files that the documents name."""
     given, result = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
     nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
@@ -70,12 +69,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     gym = {"nodes": {"0": {"op": "a", "children": [], "eclass": "0", "cost": 2.0}}, "root_eclasses": ["0"]}
     (tmp_path / "graph.json").write_text(json.dumps(gym))
     monkeypatch.chdir(tmp_path)
-    for name, few in (("ROUNDS", (1, 1)), ("MOST_WHOLE", 3), ("_COPIES", 1)):  # how long kernels take is no matter here
-        monkeypatch.setattr(measuring, name, few)
     # single runs of small kernels may seem to take no time: each takes this more, so that fewer of them cost less
     monkeypatch.setattr(profile, "measure_change", lambda setup, reference, spent: (1e-7, reference))
-    kernels = calibration.usual_kernels()[::10]
-    monkeypatch.setattr(calibration, "usual_kernels", lambda: kernels)
     monkeypatch.setattr(Op, "_registry", dict(Op._registry))  # programs add operators
     return tmp_path
 
