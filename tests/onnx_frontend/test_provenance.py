@@ -218,7 +218,7 @@ def test_a_model_is_the_same_with_and_without() -> None:
 
 @pytest.mark.parametrize("path", EXPORTS, ids=lambda path: path.stem)
 def test_every_node_of_an_exported_model_is_traced(path: Path) -> None:
-    for options in ({}, {"runtime": "onnxruntime", "contrib": True}, {"explain": True}):
+    for options in ({}, {"runtime": "onnxruntime", "contrib": True, "explain": True}):
         found = run(path, **options)
         assert not untraced(found.before, found.after)
         acted = {rule.name for rule in found.extraction.report.rules.values()} | {"fold-constants"}
