@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
@@ -37,39 +38,37 @@ DIFFERS = ("unsound", "failed")
 @click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True)
 def main(state: Path, names: tuple[str, ...], instances: int, seed: int, workers: int) -> None:
     """Sample rules, and tell each that differs."""
-    done = [json.loads(line) for line in state.read_text().splitlines()] if state.exists() else []
     wanted = names or tuple(json.loads(PROVED_BEFORE.read_text(encoding="utf-8")))
+    done: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for line in map(json.loads, state.read_text(encoding="utf-8").splitlines() if state.exists() else ()):
+        done[line["rule"]].append(line)
     left = list(wanted)
     with state.open("a", encoding="utf-8") as out, ProcessPoolExecutor(workers) as pool:
-        while left := [name for name in left if _count(done, name) < instances and not _given_up(done, name)]:
-            jobs = [pool.submit(sample, name, _batches(done, name), seed) for name in left]
+        while left := [name for name in left if _count(done[name]) < instances and not _is_given_up(done[name])]:
+            jobs = [pool.submit(sample, name, len(done[name]), seed) for name in left]
             for job in as_completed(jobs):
                 line = job.result()
-                done.append(line)
+                done[line["rule"]].append(line)
                 print(json.dumps(line), file=out, flush=True)
                 if line["status"] in DIFFERS:
                     click.echo(f"{line['rule']}: {line['status']}\n{line['detail']}")
-    differing = [name for name in wanted if any(line["rule"] == name and line["status"] in DIFFERS for line in done)]
-    fewer = {name: count for name in wanted if (count := _count(done, name)) < instances}
+    differing = [name for name in wanted if any(line["status"] in DIFFERS for line in done[name])]
+    counts = {name: _count(done[name]) for name in wanted}
+    fewer = {name: count for name, count in counts.items() if count < instances}
     click.echo(
-        f"{len(wanted)} rules, {sum(_count(done, name) for name in wanted)} instances: {len(differing)} rules differ; "
+        f"{len(wanted)} rules, {sum(counts.values())} instances: {len(differing)} rules differ; "
         f"{len(fewer)} have fewer than {instances}: {fewer}"
     )
     sys.exit(bool(differing or fewer))
 
 
-def _count(done: list[dict[str, Any]], name: str) -> int:
-    return sum(line["instances"] for line in done if line["rule"] == name)
+def _count(lines: list[dict[str, Any]]) -> int:
+    return sum(line["instances"] for line in lines)
 
 
-def _batches(done: list[dict[str, Any]], name: str) -> int:
-    return sum(line["rule"] == name for line in done)
-
-
-def _given_up(done: list[dict[str, Any]], name: str) -> bool:
-    """Whether the last batch of a rule gave nothing more."""
-    last = next((line for line in reversed(done) if line["rule"] == name), None)
-    return last is not None and (last["status"] in DIFFERS or not last["instances"])
+def _is_given_up(lines: list[dict[str, Any]]) -> bool:
+    """Whether the last batch of a rule differed or gave nothing more."""
+    return bool(lines) and (lines[-1]["status"] in DIFFERS or not lines[-1]["instances"])
 
 
 def sample(name: str, batch: int, seed: int) -> dict[str, Any]:

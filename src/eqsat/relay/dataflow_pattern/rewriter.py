@@ -83,7 +83,7 @@ def rewrite(
         before = expr
         for callback in list(active):
             last = expr
-            expr = one_pass(callback, expr, mod, limit)
+            expr = _one_pass(callback, expr, mod, limit)
             if callback.rewrite_once and not _same(last, expr):
                 active.remove(callback)
         if _same(before, expr):
@@ -103,17 +103,17 @@ def _pattern_of(callback: Any) -> DFPattern:
     return callback.pattern
 
 
-def one_pass(callback: DFPatternCallback, expr: Expr, mod: IRModule | None = None, limit: int | None = None) -> Expr:
-    """``expr`` with every match of one callback that can be taken replaced, once; see :func:`rewrite`.
+@paused_gc()
+def _one_pass(callback: DFPatternCallback, expr: Expr, mod: IRModule | None, limit: int) -> Expr:
+    """``expr`` with every match of one callback that can be taken replaced, once.
 
     Raises:
-        RewriteError: the callback has no pattern or gives no expression, or the graph has more than ``limit`` nodes.
+        RewriteError: The callback does not return an expression, or the graph has more than ``limit`` nodes.
     """
-    _pattern_of(callback)
     if callback.require_type:
         expr = infer_type(expr, mod)
     graph = DataflowGraph(expr)
-    if limit is not None and len(graph.order) > limit:
+    if len(graph.order) > limit:
         raise RewriteError(
             f"rewriting made a graph of {len(graph.order)} nodes before a pass of {type(callback).__name__}: "
             "callbacks whose results contain their own pattern grow without end; pass rewrite_once=True"
