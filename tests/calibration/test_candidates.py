@@ -50,6 +50,15 @@ def test_the_fastest_is_returned_and_all_are_told(tmp_path: Path) -> None:
     assert eqsat.onnx.verify(network(SMALL), found.done.after)[0].relative == 0.0
 
 
+def test_candidates_without_kernels_run_beside_operators_of_the_runtime() -> None:
+    body = "s = Sigmoid (x) a = Mul (x, s) y = MatMul (a, w)"
+    model = network(body, "(float[n, 8] x, float[8, 8] w) => (float[n, 8] y)")
+    options = Options(runtime="onnxruntime", contrib=True)
+    found = fastest(model, setup=Setup(1, "off"), dims={"n": 4}, seconds=0.1, options=options)
+    assert found.candidates[1].name == "what was asked for"
+    assert found.candidates[1].nodes == 2  # QuickGelu is one
+
+
 def test_a_model_is_not_written_slower_than_it_was() -> None:
     def chosen(asked: float, other: float | None, noise: float) -> str:
         runs: list[Run | str] = [Run(1.0, 1.0, 0.0), Run(asked, asked, 0.0)]

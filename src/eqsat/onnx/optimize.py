@@ -282,7 +282,7 @@ class Forms:
         given = self.options
         options = self._by(cost_model or given.cost_model, runtime or given.runtime)
         saturating = self._saturated.options
-        left = replace(saturating, cost_model=options.cost_model, runtime=options.runtime)
+        left = replace(saturating, cost_model=options.cost_model, runtime=options.runtime, contrib=options.contrib)
         extraction = self._saturated.extract(left if seconds is None else replace(left, seconds=seconds))
         extraction.report, report = self._report.copy(), extraction.report
         extraction.report.merge(report)
