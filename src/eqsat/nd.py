@@ -8,6 +8,7 @@ import mmap
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -29,15 +30,20 @@ class NDArray(Immutable):
         dtype: NumPy's name of the element type, such as ``"float32"``.
         load: A function that returns the data, with that shape and dtype.
         is_kept: Whether loaded data is kept. Otherwise it is released when nothing uses it, and loaded again on demand.
+
+    Attributes:
+        shape, dtype: As above.
+        nbytes: Bytes of the data.
     """
 
-    __slots__ = ("_data", "_digest", "_few", "_is_kept", "_load", "_seen", "dtype", "shape")
+    __slots__ = ("_data", "_digest", "_few", "_is_kept", "_load", "_seen", "dtype", "nbytes", "shape")
 
     def __init__(
         self, shape: tuple[int, ...], dtype: str, load: Callable[[], np.ndarray[Any, Any]], is_kept: bool = True
     ):
         self.shape = shape
         self.dtype = dtype
+        self.nbytes = math.prod(shape) * np.dtype(dtype).itemsize
         self._load = load
         self._is_kept = is_kept
         self._data: np.ndarray[Any, Any] | None = None
@@ -75,11 +81,6 @@ class NDArray(Immutable):
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the data."""
-        return self.size * np.dtype(self.dtype).itemsize
 
     @property
     def few(self) -> np.ndarray[Any, Any]:
@@ -183,6 +184,12 @@ def array(data: ArrayLike | NDArray, device: Device | None = None) -> NDArray:
     if isinstance(data, NDArray):
         return data
     values = np.asarray(data)
-    made = NDArray(values.shape, values.dtype.name, lambda: values)
+    made = NDArray(values.shape, _name_of(values.dtype), lambda: values)
     made.numpy()  # there is nothing to load
     return made
+
+
+@lru_cache
+def _name_of(dtype: np.dtype[Any]) -> str:
+    """The name of a dtype, which NumPy puts together anew each time."""
+    return dtype.name

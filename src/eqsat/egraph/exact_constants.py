@@ -8,6 +8,7 @@ different constants of an e-graph agree in all of them with a probability of abo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -70,9 +71,13 @@ def _exactly(array: Array[Any]) -> _Exact:
 
 def _is_exactly(array: Array[Any], exact: _Exact) -> bool:
     """Whether an array of finite floats is a constant. Its first element decides nearly always."""
-    first = _exactly(array.reshape(-1)[:1]).residues
-    is_first = np.array_equal(first, exact.residues.reshape(len(PRIMES), -1)[:, :1])
-    return is_first and _exactly(array).equals(exact)
+    if not array.size:
+        return True
+    mantissa, exponent = math.frexp(array.item(0))
+    whole, power = int(math.ldexp(mantissa, _MANTISSA)), exponent - (_MANTISSA + _LEAST)
+    residues = exact.residues.reshape(len(PRIMES), -1)[:, 0].tolist()
+    first = zip(_POWERS[:, power].tolist(), PRIMES.tolist(), residues, strict=True)
+    return all(whole * of % prime == residue for of, prime, residue in first) and _exactly(array).equals(exact)
 
 
 def _primes(rank: int) -> Array[np.int64]:
