@@ -21,6 +21,10 @@ from .models import operators, parsed
 from .test_definitions import feed_of, results
 
 MODELS = {
+    "FusedConv": "(float[1,2,6,6] x) => (y) <float[3,2,3,3] w = {"
+    + ", ".join(str(0.1 * place) for place in range(-27, 27))
+    + "}, float[3] b = {1, -2, 3}, float low = {0}, float high = {6}> "
+    "{ c = Conv <pads = [1, 1, 1, 1]> (x, w, b)  y = Clip (c, low, high) }",
     "FusedMatMul": "(float[2,3,4] x, float[2,5,4] z) => (y) "
     "<float c = {0.5}> { t = Transpose <perm = [0, 2, 1]> (z)  p = MatMul (x, t)  y = Mul (p, c) }",
     "SkipLayerNormalization": "(float[2,3,8] x, float[2,3,8] s, float[8] g, float[8] b) => (y, z) "

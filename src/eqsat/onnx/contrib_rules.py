@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,10 @@ from eqsat.onnx.definition import defined
 from eqsat.onnx.opaque import OpaqueNode, operator_of
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.dataflow_pattern import CallPattern, DFPattern, ExprPattern, is_tuple_get_item
+from eqsat.relay.dataflow_pattern import CallPattern, DFPattern, ExprPattern, is_op, is_tuple_get_item
 from eqsat.relay.expr import Constant, Expr, Var
 from eqsat.relay.inferencer import Inferencer
-from eqsat.relay.op import add, sigmoid
+from eqsat.relay.op import add, clip, sigmoid, tanh
 from eqsat.relay.op.draw import Draw
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.axes import is_last
@@ -190,6 +191,72 @@ def activations() -> list[Rewrite]:
     return found
 
 
+# ---- convolutions and the activation behind them
+
+ACTIVATIONS: dict[str, tuple[str, Sequence[str], Callable[[Any], Expr]]] = {
+    "nn.relu": ("Relu", (), nn.relu),
+    "sigmoid": ("Sigmoid", (), sigmoid),
+    "tanh": ("Tanh", (), tanh),
+    "nn.leaky_relu": ("LeakyRelu", ("alpha",), partial(nn.leaky_relu, alpha=0.25)),
+    "nn.hard_sigmoid": ("HardSigmoid", ("alpha", "beta"), nn.hard_sigmoid),
+    "clip": ("Clip", ("a_min", "a_max"), partial(clip, a_min=-0.5, a_max=0.5)),
+}
+"""Operator -> what a FusedConv calls it, the attributes that it takes as numbers, and an example of a call."""
+
+
+def fused_convolution(activation: str) -> Callable[..., OpaqueNode | Refusal]:
+    """Return what makes a node of an activation of a convolution, perhaps with a bias.
+
+    A fourth input would be added before the activation, but the runtime does not compute such nodes in its fast layout.
+    """
+    called, names, _ = ACTIVATIONS[activation]
+
+    def fused(
+        attrs: Attrs, data: TensorType, weight: TensorType, result: TensorType, settings: Attrs, *added: Any
+    ) -> OpaqueNode | Refusal:
+        place, bias = added or (None, None)
+        if (attrs.data_layout, attrs.kernel_layout) != ("NCHW", "OIHW") or attrs.out_layout not in ("", "NCHW"):
+            return refuse("its layout is another")
+        if place is not None and place.axis not in (1, -3):
+            return refuse("the bias is not along the channels")
+        said = {
+            "strides": attrs.strides,
+            "pads": attrs.padding,
+            "dilations": attrs.dilation,
+            "group": attrs.groups,
+            "activation": called,
+            "activation_params": [float(settings[name]) for name in names] or None,
+        }
+        return made("FusedConv", [data, weight, *([] if bias is None else [bias])], [result], **said)
+
+    return fused
+
+
+def convolved(activation: str, biased: bool, draw: Draw) -> Expr:
+    """An instance: an activation of a convolution."""
+    batch, inputs, outputs, height, width = (draw.rng.randint(1, 3) for _ in range(5))
+    taps = draw.rng.choice((1, 3))
+    weight = drawn(outputs, inputs, taps, taps)
+    found = nn.conv2d(drawn(batch, inputs, height, width), weight, padding=[taps // 2] * 4)
+    return ACTIVATIONS[activation][2](nn.bias_add(found, drawn(outputs)) if biased else found)
+
+
+def convolutions() -> list[Rewrite]:
+    """activation(conv(x, y) + v) = FusedConv(x, y, v)"""
+    found = []
+    for activation, biased in product(ACTIVATIONS, (True, False)):
+        convolution = nn.conv2d(x, y)
+        total = nn.bias_add(convolution, v) if biased else convolution
+        whole = is_op(activation)(total)
+        known = [attrs_of(convolution), type_of(x), type_of(y), type_of(whole), attrs_of(whole)]
+        made_of = compute(fused_convolution(activation), *known, *([attrs_of(total), type_of(v)] if biased else []))
+        name = f"fused-{'bias-' * biased}{activation.removeprefix('nn.').replace('_', '-')}"
+        fused = node("FusedConv", made_of, x, y, *[v] * biased)
+        likely = partial(convolved, activation, biased)
+        found.append(rewrite(name, whole, fused, soundness=ROUNDING, examples=likely))
+    return found
+
+
 # ---- normalization of a sum, which is another output
 
 NORMALIZATIONS = {
@@ -335,5 +402,5 @@ def attention() -> list[Rewrite]:
     ]
 
 
-contrib = RuleSet("contrib", [*products(), *activations(), *skip_norms(), *attention()])
+contrib = RuleSet("contrib", [*products(), *activations(), *convolutions(), *skip_norms(), *attention()])
 """The rules, which are useful only for this runtime."""
