@@ -65,11 +65,11 @@ def decide(problem: Problem, deadline: Deadline = NEVER, rivals: int = 10) -> li
                 return None
             for cost, trail in front:
                 for price, below, nodes in known[here]:
-                    then = rest | below
+                    then, total = rest | below, cost + price
                     if then in later:
-                        enter(later[then], cost + price, nodes, trail)
+                        enter(later[then], total, nodes, trail)
                     else:
-                        later[then] = [(cost + price, (nodes, trail))]
+                        later[then] = [(total, (nodes, trail))]
         if deadline.passed():
             return None
         room += _STEPS * sum([len(problem.class_nodes[index]) for index in ring])

@@ -33,9 +33,11 @@ def _enter(front: Front, cost: Term, nodes: Sequence[int], trail: Trail) -> None
 
 def _enter_several(tolerances: Sequence[float], front: Front, cost: Term, nodes: Sequence[int], trail: Trail) -> None:
     """Keep all that may be part of an optimum."""
-    if not any(known.covers(cost, tolerances) for known, _ in front):
-        front[:] = [each for each in front if not cost.covers(each[0], tolerances)]
-        front.append((cost, (nodes, trail)))
+    for known, _ in front:
+        if known.covers(cost, tolerances):
+            return
+    front[:] = [each for each in front if not cost.covers(each[0], tolerances)]
+    front.append((cost, (nodes, trail)))
 
 
 class Rivals:
@@ -63,10 +65,10 @@ class Rivals:
 
     def _beat(self, state: int, front: Front) -> bool:
         outside = ~state
-        return any(
-            not less & outside and all(no_dearer(self.tolerances, least, cost) for cost, _ in front)
-            for less, least in self._known
-        )
+        for less, least in self._known:  # a loop: a generator would take as long as the comparisons
+            if not less & outside and all(no_dearer(self.tolerances, least, cost) for cost, _ in front):
+                return True
+        return False
 
 
 def no_dearer(tolerances: Sequence[float], least: Term, cost: Term) -> bool:
