@@ -110,7 +110,7 @@ class BranchAndCut:
     def run(self, deadline: Deadline) -> str:
         """Work until the optimum is proved or the time is over; return what went wrong, if anything."""
         keep = None
-        current = self.problem
+        current, tried = self.problem, 0
         while not deadline.passed():
             try:
                 stage = simplify(current, keep, deadline.within(SIMPLIFYING * deadline.left()))
@@ -119,7 +119,10 @@ class BranchAndCut:
                 return ""
             self.stages.append(stage)
             current = stage.problem or current
-            choice = decide(current, deadline, _RIVALS) if stage.problem else []
+            choice: list[int] | None = []
+            if stage.problem:  # one that is no smaller is as hard to decide as before
+                choice = None if current.num_nodes == tried else decide(current, deadline, _RIVALS)
+                tried = current.num_nodes
             if choice is not None:
                 self._offer(choice)
                 self.bound = [*self.cost]
