@@ -60,17 +60,19 @@ def test_candidates_without_kernels_run_beside_operators_of_the_runtime() -> Non
 
 
 def test_a_model_is_not_written_slower_than_it_was() -> None:
-    def chosen(asked: float, other: float | None, noise: float) -> str:
+    def chosen(asked: float, other: float | None, noise: float, predicted: float = 2.0) -> str:
         runs: list[Run | str] = [Run(1.0, 1.0, 0.0), Run(asked, asked, 0.0)]
         runs.append("it fails" if other is None else Run(other, other, 0.0))
-        return ("given", "asked", "other")[_choice(Race(runs, noise))]
+        return ("given", "asked", "other")[_choice(Race(runs, noise), [1.0, 1.0, predicted])]
 
     assert chosen(0.9, 0.8, 0.01) == "other"
     assert chosen(0.9, None, 0.01) == "asked"
     assert chosen(1.005, 1.2, 0.01) == "asked"
     assert chosen(1.05, 1.2, 0.01) == "given"
-    # with much noise nothing is chosen by it
+    # with much noise nothing is chosen by it, but by what is predicted
     assert chosen(0.9, 0.5, LIMIT + 0.01) == "asked"
+    assert chosen(0.5, 0.9, LIMIT + 0.01, predicted=0.5) == "other"
+    assert chosen(0.5, None, LIMIT + 0.01, predicted=0.5) == "asked"
     assert chosen(1.5, 0.5, LIMIT + 0.01) == "given"
 
 

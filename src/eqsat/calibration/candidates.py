@@ -9,6 +9,7 @@ in which the best of the first run again.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -146,8 +147,7 @@ def fastest(
         dims, inputs: What the models run on, as for :func:`eqsat.onnx.bench`.
         seconds: For how long they run in turn.
         on_iteration: Called with the report after every iteration of a saturation.
-        options: How to optimize. What the cost model chooses is a candidate, and what is written where there is too
-            much noise.
+        options: How to optimize. What the cost model chooses is a candidate.
 
     Raises:
         ArgumentError: ``dims`` does not fit the model.
@@ -166,12 +166,12 @@ def fastest(
         pool = [search.form("the model as it was", replace(plain, after=given)), *search.by_models(options)]
         best = min(pool[1:], key=lambda each: each.predicted)
         pool += search.next_best(best, pool[1:])
-        first = _raced(pool, feed, setup, seconds / 2, search.priced)
+        first = _raced(pool, feed, setup, seconds / 2, search.priced, repeats=False)  # only the second run decides
         final = _finalists(pool, first)
         joined = search.without_all(best, pool, first)
         final += [] if joined is None or _is_known(joined.done, pool[1:]) else [joined]
         second = _raced(final, feed, setup, seconds / 2, search.priced)
-    chosen = _choice(second)
+    chosen = _choice(second, [form.predicted for form in final])
     shown = [*zip(final, second.runs, strict=True)]
     shown += [(form, ran) for form, ran in zip(pool, first.runs, strict=True) if form not in final]
     told = [
@@ -201,24 +201,33 @@ def _priced(cost: CostFunction, setup: Setup) -> Calibrated:
     return cost if isinstance(cost, Calibrated) and cost.profile.setup == setup else Calibrated.here(setup)
 
 
-def _raced(pool: Sequence[_Form], feed: Mapping[str, Any], setup: Setup, seconds: float, priced: Calibrated) -> Race:
-    return race([form.done.after for form in pool], feed, setup, seconds, priced.profile.reference)
+def _raced(
+    pool: Sequence[_Form],
+    feed: Mapping[str, Any],
+    setup: Setup,
+    seconds: float,
+    priced: Calibrated,
+    repeats: bool = True,
+) -> Race:
+    return race([form.done.after for form in pool], feed, setup, seconds, priced.profile.reference, repeats)
 
 
 def _finalists(pool: Sequence[_Form], first: Race) -> list[_Form]:
-    """The given model, what was asked for, and the fastest."""
+    """The given model, what was asked for, what is predicted to be fastest, and the fastest."""
     ratios = {place: ran.ratio for place, ran in enumerate(first.runs) if place > 1 and isinstance(ran, Run)}
-    fast = sorted(ratios, key=lambda place: ratios[place])[:_FINALISTS]
-    return [*pool[:2], *[pool[place] for place in fast]]
+    fast = sorted(ratios, key=ratios.__getitem__)[:_FINALISTS]
+    likely = min(ratios, key=lambda place: pool[place].predicted, default=1)
+    return [pool[place] for place in dict.fromkeys([0, 1, likely, *fast])]
 
 
-def _choice(second: Race) -> int:
-    """The fastest; where there is too much noise what was asked for, unless even so it is seen to be slower.
+def _choice(second: Race, predicted: Sequence[float]) -> int:
+    """The fastest; where there is too much noise the one predicted to be, unless even so it is seen to be slower.
 
-    What was given runs first, and what was asked for after it.
+    What was given runs first.
     """
-    ratios = [ran.ratio if isinstance(ran, Run) else float("inf") for ran in second.runs]
-    place = 1 if second.is_noisy else min(range(1, len(ratios)), key=lambda each: ratios[each])
+    ratios = [ran.ratio if isinstance(ran, Run) else math.inf for ran in second.runs]
+    times = [math.inf if math.isinf(each) else time for each, time in zip(ratios, predicted, strict=True)]
+    place = min(range(1, len(ratios)), key=(times if second.is_noisy else ratios).__getitem__)
     return place if ratios[place] <= 1.0 + second.noise else 0
 
 

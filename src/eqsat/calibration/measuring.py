@@ -303,6 +303,7 @@ def time_files(
     seconds: float = GROUP_SECONDS,
     spent: Spent | None = None,
     loading: float | None = None,
+    fewest: int = ROUNDS[0],
 ) -> tuple[Times, float]:
     """Return how long the models in files run, which run in turn, and what the reference takes.
 
@@ -315,9 +316,10 @@ def time_files(
         seconds: For how long they run in turn, though each at least the fewest times.
         spent: To what the seconds are added that this takes.
         loading: After how many seconds no more models are loaded; None to load all.
+        fewest: How many times each runs at least.
     """
     onnx.save(_REFERENCE, folder / _REFERENCE_NAME)
-    rounds = ROUNDS if feeds is None else (ROUNDS[0], MOST_WHOLE)
+    rounds = (fewest, ROUNDS[1] if feeds is None else MOST_WHOLE)
     request = {
         "runtime": setup.runtime,
         "threads": setup.threads,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from eqsat.calibration.measuring import EMPTY, Setup, time_files
+from eqsat.calibration.measuring import EMPTY, ROUNDS, Setup, time_files
 from eqsat.errors import ModelError
 from eqsat.files import scratch_folder
 from eqsat.onnx.files import Given, save_to_run
@@ -20,8 +21,8 @@ from eqsat.onnx.files import Given, save_to_run
 LIMIT = 0.05
 """Noise beyond which nothing is chosen by what was measured: a share of the time of the given model."""
 
-_LONGER = 4
-"""How many times as long models run again after too much noise."""
+_LONGER, _MORE = 4, 3
+"""How many times as long, and as often at least, models run again after too much noise."""
 
 _WIDTH = 1.96
 """Standard deviations to either side of a mean between which 95 % are."""
@@ -62,7 +63,12 @@ class Race:
 
 
 def race(
-    models: Sequence[Given], feed: Mapping[str, Any], setup: Setup, seconds: float, reference: float | None = None
+    models: Sequence[Given],
+    feed: Mapping[str, Any],
+    setup: Setup,
+    seconds: float,
+    reference: float | None = None,
+    repeats: bool = True,
 ) -> Race:
     """Run models in turn, the first of them in two sessions.
 
@@ -70,10 +76,10 @@ def race(
         models: The models.
         feed: What they take, by name of the input.
         setup: How the runtime runs.
-        seconds: For how long all of them run together, though seven times each at least; once more, and four times as
-            long, if there is too much noise.
+        seconds: For how long all of them run together, though seven times each at least.
         reference: Seconds that the reference takes to be told by, see :mod:`eqsat.calibration.measuring`; None for what
             it takes here and now.
+        repeats: Whether they run once more if there is too much noise: four times as long, and 21 times at least.
 
     Raises:
         ModelError: The first model does not run.
@@ -86,13 +92,16 @@ def race(
         np.savez(folder / "feeds.npz", **fed)
         onnx.save(EMPTY, folder / "empty_too.onnx")
         files = [folder / "empty_too.onnx", paths[0], *paths]
-        found = _race(files, setup, folder, reference, seconds)
-        return _race(files, setup, folder, reference, _LONGER * seconds) if found.is_noisy else found
+        run = partial(_race, files, setup, folder, reference)
+        found = run(seconds, ROUNDS[0])
+        return run(_LONGER * seconds, _MORE * ROUNDS[0]) if repeats and found.is_noisy else found
 
 
-def _race(files: Sequence[Path], setup: Setup, folder: Path, reference: float | None, seconds: float) -> Race:
+def _race(
+    files: Sequence[Path], setup: Setup, folder: Path, reference: float | None, seconds: float, fewest: int
+) -> Race:
     """As :func:`race`, of files: a model that computes nothing, the first model twice, and the others."""
-    times, _ = time_files(files, setup, folder, reference, folder / "feeds.npz", seconds)
+    times, _ = time_files(files, setup, folder, reference, folder / "feeds.npz", seconds, fewest=fewest)
     empty, first, again, *others = times
     if isinstance(first, str) or isinstance(again, str) or isinstance(empty, str):
         why = [each for each in (first, again, empty) if isinstance(each, str)]
