@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from itertools import accumulate
 from typing import Any, TypeAlias
 
 from eqsat.egraph.author import refuse, variables
@@ -11,11 +10,12 @@ from eqsat.egraph.group_rules import GroupRule, NodeMap
 from eqsat.egraph.rule import Refusal, Soundness
 from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern
-from eqsat.relay.expr import Call, Expr, Op, Tuple, TupleGetItem
+from eqsat.relay.expr import Call, Expr, Op, Tuple
 from eqsat.relay.op import concatenate, expand_dims, squeeze, stack
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import is_static
 from eqsat.rules.products import has_channels_first
+from eqsat.rules.slices import divided
 from eqsat.rules.types import Shape, rank_of
 
 x, y, v, w, b = variables("x y v w b")
@@ -57,13 +57,6 @@ def known_shape(weight: Any) -> Shape:
 def joined(parts: Sequence[Expr], axis: int) -> Expr:
     result: Expr = concatenate(Tuple(parts), axis=axis)
     return result
-
-
-def divided(whole: Expr, lengths: Sequence[int], axis: int) -> list[Expr]:
-    """``whole`` cut into parts of these lengths."""
-    cuts = tuple(accumulate(lengths))[:-1]
-    parts = Call(Op.get("split"), [whole], make_attrs(Op.get("split"), {"indices_or_sections": cuts, "axis": axis}))
-    return [TupleGetItem(parts, index) for index in range(len(lengths))]
 
 
 def attrs_of_all(calls: Sequence[Call]) -> Hashable:

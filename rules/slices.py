@@ -5,8 +5,10 @@ What a slice takes of an axis is a Python ``range``: a slice of a slice is a sli
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +24,14 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet
+from eqsat.egraph.group_rules import GroupRule, NodeMap
+from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple_get_item
+from eqsat.relay.expr import Call, Expr, Op, TupleGetItem
 from eqsat.relay.op import expand_dims, shape_of, split, strided_slice, take
 from eqsat.relay.op.index import slice_bounds
+from eqsat.relay.op.op import make_attrs
 from eqsat.relay.op.rearrange import ndarray_size
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, Type
@@ -283,11 +288,73 @@ def third_of_split(index: int) -> Rewrite:
     return rewrite(f"third-{index}-of-split", whole, is_tuple_get_item(parts, index))
 
 
+def divided(whole: Expr, lengths: Sequence[int], axis: int) -> list[Expr]:
+    """``whole`` cut into parts of these lengths."""
+    cuts = tuple(accumulate(lengths))[:-1]
+    parts = Call(Op.get("split"), [whole], make_attrs(Op.get("split"), {"indices_or_sections": cuts, "axis": axis}))
+    return [TupleGetItem(parts, index) for index in range(len(lengths))]
+
+
+def part_of_axis(node_map: NodeMap) -> tuple[int, range] | Refusal:
+    """The axis of which the slice of a match takes a part, and that part."""
+    call: Any = node_map[inner][0]
+    found = in_order(call.attrs, call.args[0]._checked_type)
+    if isinstance(found, Refusal):
+        return found
+    if len(found) != 1 or any(part.step != 1 or not part for part in found.values()):
+        return refuse("the slice does not take a part of one axis")
+    ((axis, part),) = found.items()
+    return axis, part
+
+
+def axis_of_part(node_map: NodeMap) -> int | Refusal:
+    """The axis of which a slice takes a part: slices of one axis may divide it."""
+    found = part_of_axis(node_map)
+    return found if isinstance(found, Refusal) else found[0]
+
+
+def finest_division(parts: Sequence[range], dim: int) -> list[int]:
+    """Which of some parts of an axis of length ``dim``, one after the other, are the whole axis: the most that are.
+
+    Empty if there are none. Of parts that start at one place the shortest is taken that leads to the end.
+    """
+    following = {dim: -1}  # where the end is reached from -> the part that begins there
+    for index in sorted(range(len(parts)), key=lambda index: (-parts[index].start, len(parts[index]))):
+        if parts[index].stop in following:
+            following.setdefault(parts[index].start, index)
+    found, place = list[int](), 0
+    while place in following and place < dim:
+        found.append(following[place])
+        place = parts[found[-1]].stop
+    return found
+
+
+def divided_by(node_maps: Sequence[NodeMap]) -> list[Expr] | Refusal:
+    """The slices that divide an axis as parts of one split, and the others as they are."""
+    whole: Any = node_maps[0][x][0]
+    ((axis, *_), parts) = zip(*map(part_of_axis, node_maps), strict=True)
+    found = finest_division(parts, whole._checked_type.shape[axis])
+    if len(found) < 3:
+        return refuse("no three or more of the slices divide the axis")
+    results = [node_map[inner][0] for node_map in node_maps]
+    for index, result in zip(found, divided(whole, [len(parts[index]) for index in found], axis), strict=True):
+        results[index] = result
+    return results
+
+
 partitions = RuleSet(
     "partitions",
     [
         *map(third_of_split, THIRDS),
         # x[:a] and x[a:] are the parts of one split
+        GroupRule(
+            "parts-are-split",
+            inner,
+            soundness=Soundness.EXACT,
+            shared=(x,),
+            key=axis_of_part,
+            merge=divided_by,
+        ),
         rewrite("halves-are-split", (beginning, ending), tuple([is_tuple_get_item(halves, index) for index in (0, 1)])),
     ],
 )

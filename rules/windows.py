@@ -39,8 +39,9 @@ from eqsat.relay.op.nn.window import SPATIAL, channels_first, takes_data_only
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.joining import all_same
+from eqsat.rules.operators import view
 from eqsat.rules.products import CONVOLUTIONS, channel_count, scaled_weight
-from eqsat.rules.types import Shape, floats_of_one_dtype, is_float, rank_of
+from eqsat.rules.types import Shape, floats, floats_of_one_dtype, is_float, rank_of
 from eqsat.rules.values import all_positive, is_finite, scales_safely, zero
 
 (x,) = variables("x")
@@ -306,9 +307,39 @@ def of_one(name: str) -> Rewrite:
     )
 
 
+# ---- pools over all of space are reductions
+
+
+def is_of_all(attrs: Attrs, ty: TensorType, root: TensorType) -> bool:
+    """Guard: images whose channels come first become one element each, and a view leaves no axes of space."""
+    rank = rank_of(ty) - 2
+    size = attrs.get("output_size", (1,) * rank)
+    layouts = {attrs.layout, attrs.out_layout or attrs.layout}
+    is_whole = size is not None and {*size} == {1} and layouts == {channels_first(rank)}
+    return bool(is_whole and is_static(ty) and 0 not in ty.shape and root.shape == ty.shape[:2])
+
+
+def view_of_all(name: str, reduction: str) -> Rewrite:
+    """view(pool(x)) = mean(x) over space: a reduction needs no view after it."""
+    pool = is_op(name)(x)
+    flat = view(pool)
+    return rewrite(
+        f"view-of-{_short(name)}",
+        flat,
+        is_op(reduction)(x).has_attr({"axis": compute(lambda ty: tuple(range(2, rank_of(ty))), type_of(x))}),
+        floats(x),
+        when(is_of_all, attrs_of(pool), type_of(x), type_of(flat)),
+        soundness=Soundness.EXACT if reduction == "max" else ROUNDING,
+    )
+
+
+OF_ALL = ("nn.global_{}_pool2d", "nn.adaptive_{}_pool1d", "nn.adaptive_{}_pool3d")
+
+
 pools = RuleSet(
     "pools",
     [
+        *[view_of_all(name.format(of), kind) for of, kind in (("avg", "mean"), ("max", "max")) for name in OF_ALL],
         *map(of_one, WINDOWED),
         *[rule for name in POOLS for rule in through(name)],
         *[into_conv(name) for name in WINDOWED if "2d" in name],

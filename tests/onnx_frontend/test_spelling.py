@@ -474,3 +474,36 @@ def test_a_size_that_scales_only_reach_rounded_stays_a_size() -> None:
         onnxruntime.InferenceSession(each.SerializeToString()).run(None, feed)[0] for each in (model, found)
     ]
     np.testing.assert_array_equal(got, expected)
+
+
+def sliced(cuts: list[tuple[int, int]]) -> onnx.ModelProto:
+    """Slices of an axis of eight, of which each is one output."""
+    outputs = ", ".join(f"float[4,{end - start}] y{start}" for start, end in cuts)
+    places = sorted({place for cut in cuts for place in cut})
+    bounds = ", ".join(f"int64[1] at{place} = {{{place}}}" for place in places)
+    nodes = " ".join(f"y{start} = Slice (x, at{start}, at{end}, axis)" for start, end in cuts)
+    return parsed(f"(float[4,8] x) => ({outputs}) <int64[1] axis = {{1}}, {bounds}> {{ {nodes} }}")
+
+
+@pytest.mark.parametrize(
+    ("cuts", "written"),
+    [
+        ([(0, 3), (3, 5), (5, 8)], {"Split": 1}),
+        ([(6, 8), (0, 1), (1, 3), (3, 6)], {"Split": 1}),
+        ([(0, 3), (3, 5), (5, 8), (2, 4)], {"Split": 1, "Slice": 1}),
+        ([(0, 3), (4, 5), (5, 8)], {"Slice": 3}),
+        ([(0, 3), (3, 5), (4, 8)], {"Slice": 3}),
+    ],
+)
+def test_slices_that_divide_an_axis_are_one_split(cuts: list[tuple[int, int]], written: dict[str, int]) -> None:
+    proto = sliced(cuts)
+    result = optimized(proto)
+    assert operators(result.graph) == written
+    assert all(map(np.array_equal, outputs(result), outputs(proto)))
+
+
+@pytest.mark.parametrize(("rank", "pool"), [(1, "Average"), (2, "Average"), (3, "Max")])
+def test_a_pool_over_all_of_space_needs_no_view_after_it(rank: int, pool: str) -> None:
+    shape = ",".join(map(str, (2, 3, *[4] * rank)))
+    proto = parsed(f"(float[{shape}] x) => (float[2,3] y) {{ p = Global{pool}Pool (x) y = Flatten (p) }}")
+    assert operators(optimized(proto).graph) == {{"Average": "ReduceMean", "Max": "ReduceMax"}[pool]: 1}

@@ -12,6 +12,7 @@ from eqsat.egraph.bases import POOLS
 from eqsat.egraph.rule import Examples
 from eqsat.relay import nn
 from eqsat.relay.expr import Call, Constant, Expr, Op, Var
+from eqsat.relay.op import reshape
 from eqsat.relay.op.draw import FLOATS, Draw
 from eqsat.relay.op.nn.window import SPATIAL
 from eqsat.relay.op.op import make_attrs
@@ -144,6 +145,14 @@ def added_convs(draw: Draw) -> Any:
     return sums[0] + sums[1]
 
 
+def pooled_rows(draw: Draw, kind: str, rank: int) -> Any:
+    """One element for each channel, mostly as rows."""
+    shape = (draw.rng.randint(1, 2), draw.rng.randint(1, 3), *[draw.rng.randint(1, 3) for _ in range(rank)])
+    pool = getattr(nn, f"adaptive_{kind}_pool{rank}d")
+    pooled = pool(Var("x", TensorType(shape, draw.rng.choice(FLOATS))), output_size=(1,) * rank)
+    return reshape(pooled, newshape=shape[:2] if draw.chance(0.9) else (shape[0] * shape[1],))
+
+
 EXAMPLES: dict[str, Examples] = {"pad-into-qnn-conv2d": quantized_conv_of_padded, "add-convs": added_convs}
 for _rank in (1, 2, 3):
     EXAMPLES[f"conv{_rank}d-by-identity"] = partial(conv_by_identity, rank=_rank)
@@ -160,3 +169,6 @@ for _suffix, _activation in ACTIVATIONS.items():
             EXAMPLES[f"{_kind}-convs{'-bias' * _biased}{_suffix}"] = partial(
                 sibling_convs, activation=_activation, biased=_biased, sizes=_sizes
             )
+for _kind in ("avg", "max"):
+    for _rank in (1, 3):
+        EXAMPLES[f"view-of-adaptive-{_kind}-pool{_rank}d"] = partial(pooled_rows, kind=_kind, rank=_rank)

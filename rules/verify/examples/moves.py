@@ -172,6 +172,7 @@ EXAMPLES: dict[str, Examples] = {
         along_an_axis, calls=[lambda data, axis: stack([data, nn.relu(data)], axis)], new=1
     ),
     "halves-are-split": partial(divisions, count=2),
+    "parts-are-split": lambda draw: divisions(draw, draw.rng.randint(3, 5)),
     **{f"third-{index}-of-split": partial(third, index=index) for index in range(3)},
     "in-range-one-hot-dense": partial(one_hot_product, product="dense"),
     "in-range-one-hot-matmul": partial(one_hot_product, product="matmul"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, Unpack
 
 from eqsat.collector import paused_gc
+from eqsat.egraph.group_rules import GroupRule
 from eqsat.egraph.rule import ComposeChains, FoldConstants, Injectivity, Rewrite, Rule, refs_of
 from eqsat.egraph.runner import OnIteration
 from eqsat.layers.expand import expand
@@ -173,9 +174,11 @@ def _truncated(bodies: Sequence[Body], options: Options) -> Truncated | None:
 
 
 def _sees_near(rule: Rule) -> bool:
-    """Return whether a rule depends only on the e-graph, near the nodes that it matches."""
+    """Return whether a rule depends only on the e-graph, near the nodes that it matches, or near an operand of all."""
     if isinstance(rule, (ComposeChains, FoldConstants, Injectivity)):
         return True
+    if isinstance(rule, GroupRule):
+        return bool(rule.shared)
     return (
         isinstance(rule, Rewrite)
         and all(ref.kind != "uses" for ref in refs_of(rule))
