@@ -98,12 +98,15 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
     _sweep(parent)
     while True:
         folder = Path(mkdtemp(prefix=_PREFIX, dir=parent))
-        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            descriptor = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            continue  # another process took it for one that was left, before it was locked
         with suppress(OSError):  # not every file system has locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if folder.exists():
             break
-        os.close(descriptor)  # another process took it for one that was left
+        os.close(descriptor)  # as above, while it was locked
     try:
         yield folder
     finally:

@@ -469,3 +469,20 @@ def test_folders_for_temporary_files_are_removed(tmp_path: Path) -> None:
         (folder / "file").touch()
         assert os.listdir(tmp_path) == [folder.name]
     assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_another_process_removes_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def make(prefix: str, dir: Path) -> str:
+        made.append(tempfile.mkdtemp(prefix=prefix, dir=dir))
+        if len(made) == 1:
+            os.rmdir(made[0])
+        return made[-1]
+
+    monkeypatch.setattr("eqsat.files.mkdtemp", make)
+    with scratch_folder(tmp_path) as folder:
+        assert [str(folder)] == made[1:]
+        assert folder.is_dir()
