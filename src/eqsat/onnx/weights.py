@@ -160,7 +160,7 @@ def _problem_of(tensor: ir.ExternalTensor) -> str | None:
 
 # ---- in the file of the model: serialized at once it is in memory several times
 
-_LARGE = 1 << 20
+_LARGE = 1 << 16
 """Bytes from which a weight is written by itself."""
 
 BYTES = 2
