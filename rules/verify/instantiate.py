@@ -25,7 +25,7 @@ from eqsat.relay.dataflow_pattern import (
 )
 from eqsat.relay.dataflow_pattern.attributes import has_attributes
 from eqsat.relay.expr import Call, Constant, Expr, If, Op, Tuple, TupleGetItem, Var
-from eqsat.relay.infer import extend_types
+from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.op.draw import Draw, can_complete, complete
 from eqsat.relay.op.op import make_attrs, operators
 from eqsat.relay.ty import TensorType, TupleType, Type, is_static
@@ -48,6 +48,7 @@ class Instantiator:
         self.draw = draw
         self.matched: dict[DFPattern, Expr] = {}
         self.types: dict[Expr, Type] = {}
+        self.typing = Inferencer(self.types)
         self.sides: dict[AltPattern, DFPattern] = {}
 
     def root(self, pattern: DFPattern) -> Expr:
@@ -156,7 +157,7 @@ class Instantiator:
         raise Mismatch
 
     def put(self, pattern: DFPattern, expr: Expr) -> Expr:
-        extend_types(self.types, expr)
+        self.typing.run(expr)
         expr._checked_type = self.types[expr]
         self.matched[pattern] = expr
         return expr

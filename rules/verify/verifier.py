@@ -191,7 +191,7 @@ def _batches(rule: Rule, wanted: int, seed: int) -> Iterator[list[tuple[Instance
         stream = _constant_calls(rng, wanted)
     else:
         stream = draw_instances(rule, lambda: Draw(rng, finite), wanted * ATTEMPTS)
-    while batch := list(islice(stream, min(BATCH, wanted))):
+    while batch := list(islice(stream, min(BATCH, 2 * wanted))):  # about half of them satisfy everything
         yield list(zip(batch, right_sides(rule, batch), strict=True))
 
 
