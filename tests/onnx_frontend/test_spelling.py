@@ -507,3 +507,35 @@ def test_a_pool_over_all_of_space_needs_no_view_after_it(rank: int, pool: str) -
     shape = ",".join(map(str, (2, 3, *[4] * rank)))
     proto = parsed(f"(float[{shape}] x) => (float[2,3] y) {{ p = Global{pool}Pool (x) y = Flatten (p) }}")
     assert operators(optimized(proto).graph) == {{"Average": "ReduceMean", "Max": "ReduceMax"}[pool]: 1}
+
+
+@pytest.mark.parametrize(
+    ("rows", "taken", "scatters"),
+    [("1,2,3", (1, 4), 0), ("1,2,3", (1, 3), 1), ("1,3,2", (1, 4), 1), ("0,1,2", (0, 5), 1)],
+)
+def test_a_slice_of_what_was_written_is_what_was_written(rows: str, taken: tuple[int, int], scatters: int) -> None:
+    """As of a part that is replaced, where the same part is read again."""
+    start, end = taken
+    proto = parsed(
+        f"""(float[5,2] x) => (float[{end - start},2] y)
+        <int64[3,1] rows = {{{rows}}}, int64[3] last = {{2,3,4}}, int64[1] start = {{{start}}}, int64[1] end = {{{end}}}>
+        {{
+            u = Gather (x, last)
+            v = Neg (u)
+            w = ScatterND (x, rows, v)
+            y = Slice (w, start, end)
+        }}"""
+    )
+    result = optimized(proto)
+    assert operators(result.graph).get("ScatterND", 0) == scatters
+    assert all(map(np.array_equal, outputs(result), outputs(proto)))
+
+
+def test_what_replaces_every_row_is_what_was_written() -> None:
+    proto = parsed(
+        """(float[3,2] x) => (float[3,2] y) <int64[3,1] rows = {0,1,2}> {
+            v = Neg (x)
+            y = ScatterND (x, rows, v)
+        }"""
+    )
+    assert operators(optimized(proto).graph) == {"Neg": 1}

@@ -24,6 +24,7 @@ from eqsat.relay.op import (
     repeat,
     reshape,
     reverse,
+    scatter_nd,
     signed_one_hot,
     sort,
     stack,
@@ -58,6 +59,20 @@ def third(draw: Draw, index: int) -> Expr:
     shape[axis] = 3 * width + draw.chance(0.1)
     at = index * width
     return strided_slice(Var("x", TensorType(shape, draw.dtype)), begin=[at], end=[at + width], axes=[axis])
+
+
+def rows_written(draw: Draw, every: bool) -> Expr:
+    """Rows that are mostly written one after the other: all of a tensor, or those that a slice takes mostly."""
+    count = draw.rng.randint(1, 3)
+    start = 0 if every else draw.rng.randint(0, 2)
+    length = count + (draw.chance(0.1) if every else start + draw.rng.randint(0, 2))
+    rows = [*range(start, start + count)]
+    if draw.chance(0.1):
+        rows.reverse()
+    mode = "update" if draw.chance(0.9) else "add"
+    data, rest = (Var(name, TensorType((size, 2, 3), draw.dtype)) for name, size in (("x", length), ("u", count)))
+    written = scatter_nd(data, const(np.asarray([rows])), rest, mode)
+    return written if every else strided_slice(written, begin=[start], end=[start + count], axes=[0])
 
 
 def one_hot_product(draw: Draw, product: str, operator: Any = one_hot) -> Any:
@@ -172,6 +187,8 @@ EXAMPLES: dict[str, Examples] = {
         along_an_axis, calls=[lambda data, axis: stack([data, nn.relu(data)], axis)], new=1
     ),
     "halves-are-split": partial(divisions, count=2),
+    "scatter-of-every-row": partial(rows_written, every=True),
+    "slice-of-what-was-written": partial(rows_written, every=False),
     "parts-are-split": lambda draw: divisions(draw, draw.rng.randint(3, 5)),
     **{f"third-{index}-of-split": partial(third, index=index) for index in range(3)},
     "in-range-one-hot-dense": partial(one_hot_product, product="dense"),
