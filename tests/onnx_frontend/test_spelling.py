@@ -518,7 +518,8 @@ def test_a_slice_of_what_was_written_is_what_was_written(rows: str, taken: tuple
     start, end = taken
     proto = parsed(
         f"""(float[5,2] x) => (float[{end - start},2] y)
-        <int64[3,1] rows = {{{rows}}}, int64[3] last = {{2,3,4}}, int64[1] start = {{{start}}}, int64[1] end = {{{end}}}>
+        <int64[3,1] rows = {{{rows}}}, int64[3] last = {{2,3,4}},
+         int64[1] start = {{{start}}}, int64[1] end = {{{end}}}>
         {{
             u = Gather (x, last)
             v = Neg (u)
