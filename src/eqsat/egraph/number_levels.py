@@ -79,6 +79,7 @@ AVERAGING = frozenset(
         "min",
         "nn.global_avg_pool2d",
         "nn.global_max_pool2d",
+        *[f"nn.avg_pool{rank}d" for rank in (1, 2, 3)],
     }
 )
 """Operators that give real numbers for some real numbers. (The mean of no numbers is none.)"""
