@@ -122,6 +122,12 @@ def narrows_sums(attrs: Attrs, data: TensorType, result: TensorType) -> bool:
     return np.dtype(result.dtype).itemsize <= np.dtype(data.dtype).itemsize
 
 
+def repeats_ones(attrs: Attrs, ty: TensorType) -> bool:
+    """Guard: only axes of one element, or new ones, are repeated, and each is there afterwards."""
+    dims = (1,) * (len(attrs.reps) - rank_of(ty)) + ty.shape[max(rank_of(ty) - len(attrs.reps), 0) :]
+    return 0 not in attrs.reps and all(rep == 1 or dim == 1 for rep, dim in zip(attrs.reps, dims, strict=True))
+
+
 inner_transpose = transpose(x)
 outer_transpose = transpose(inner_transpose)
 inner_view = view(x)
@@ -172,6 +178,7 @@ views = RuleSet(
         ),
         rewrite("expand-expand", outer_expand, expanded(x, outer_expand)),
         rewrite("expand-nothing", inner_expand, x),
+        rewrite("tile-of-ones", tiled, expanded(x, tiled), when(repeats_ones, attrs_of(tiled), type_of(x))),
         rewrite("tile-nothing", tiled, x, when(lambda attrs: all(rep == 1 for rep in attrs.reps), attrs_of(tiled))),
     ],
 )

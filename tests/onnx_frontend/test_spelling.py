@@ -540,3 +540,17 @@ def test_what_replaces_every_row_is_what_was_written() -> None:
         }"""
     )
     assert operators(optimized(proto).graph) == {"Neg": 1}
+
+
+@pytest.mark.parametrize(("size", "repeats", "tiles"), [("1,4", "3,1", 0), ("1,1,4", "1,3,1", 0), ("1,2", "3,2", 1)])
+def test_what_repeats_axes_of_one_element_only_broadcasts(size: str, repeats: str, tiles: int) -> None:
+    rank = len(repeats.split(","))
+    proto = parsed(
+        f"""(float[{size}] x) => (float y) <int64[{rank}] repeats = {{{repeats}}}, float[3,1] c = {{1,2,3}}> {{
+            t = Tile (x, repeats)
+            y = Mul (t, c)
+        }}"""
+    )
+    result = optimized(proto)
+    assert operators(result.graph) == {"Mul": 1} | ({"Tile": 1} if tiles else {})
+    assert all(map(np.array_equal, outputs(result), outputs(proto)))
