@@ -383,6 +383,27 @@ def divided_by(node_maps: Sequence[NodeMap]) -> list[Expr] | Refusal:
     return results
 
 
+def part_of_split(node_map: NodeMap, merged: Expr) -> Expr | Refusal:
+    """A slice as the part of a split into which ``merged`` divides the same axis."""
+    found = part_of_axis(node_map)
+    if isinstance(found, Refusal):
+        return found
+    axis, part = found
+    whole: Any = node_map[x][0]
+    if not isinstance(merged, TupleGetItem):
+        return refuse("it is no part of a split")
+    parts: Any = merged.tuple_value
+    if not isinstance(parts, Call) or parts.op is not Op.get("split"):
+        return refuse("it is no part of a split")
+    attrs: Any = parts.attrs
+    cuts, dim = attrs.indices_or_sections, whole._checked_type.shape[axis]
+    if attrs.axis != axis or isinstance(cuts, int):
+        return refuse("the split is of another axis")
+    if part not in [*map(range, (0, *cuts), (*cuts, dim))][merged.index : merged.index + 1]:
+        return refuse("the split has other parts")
+    return TupleGetItem(Call(parts.op, [whole], parts.attrs), merged.index)
+
+
 partitions = RuleSet(
     "partitions",
     [
@@ -395,6 +416,7 @@ partitions = RuleSet(
             shared=(x,),
             key=axis_of_part,
             merge=divided_by,
+            alone=part_of_split,
         ),
         rewrite("halves-are-split", (beginning, ending), tuple([is_tuple_get_item(halves, index) for index in (0, 1)])),
     ],

@@ -36,7 +36,7 @@ class _Aged:
     """Objects that were made while the collector was paused.
 
     The collector would walk all of them as soon as it is enabled, a third of the time that a small model takes. They
-    become old objects instead, which it walks once there are many.
+    become old objects instead. Once there are many of these, all are walked after the next pause.
     """
 
     def __init__(self) -> None:
@@ -46,10 +46,11 @@ class _Aged:
         """Make all objects old, or walk them now."""
         if gc.get_freeze_count():  # the caller's own frozen objects would not stay so
             return
-        self.count += gc.get_count()[0]
-        if self.count < _MANY:
+        made = gc.get_count()[0]
+        if self.count < _MANY:  # before these: a program that runs once walks none
             gc.freeze()
             gc.unfreeze()
+            self.count += made
         else:
             gc.collect()
             self.count = 0

@@ -10,9 +10,12 @@ import pytest
 
 import eqsat
 from eqsat import relay, rules
+from eqsat.egraph.rule import Refusal
 from eqsat.relay import nn
 from eqsat.relay.expr import Call, Expr
+from eqsat.relay.infer import infer_type
 from eqsat.relay.ty import Any, TensorType
+from eqsat.rules import slices
 from eqsat.rules.shape import widens
 from eqsat.rules.verify import verify_equal
 from eqsat.rules.verify.apply import right_sides
@@ -165,3 +168,19 @@ def test_rules_load_nothing_of_the_verifier() -> None:
 @pytest.mark.parametrize(("first", "second", "keeps"), [("int32", "float64", True), ("int64", "float64", False)])
 def test_a_cast_that_rounds_is_no_cast_that_keeps_all_values(first: str, second: str, keeps: bool) -> None:
     assert widens(TensorType([2], first), TensorType([2], second)) is keeps
+
+
+def test_a_slice_is_that_part_of_a_split_which_takes_the_same_rows() -> None:
+    x = relay.var("x", shape=(6, 2))
+    middle = infer_type(relay.strided_slice(x, begin=[2], end=[3]))
+    node_map = {slices.inner: [middle], slices.x: [middle.args[0]]}
+    for cuts, axis, index, is_it in (
+        ((2, 3), 0, 1, True),
+        ((2, 4), 0, 1, False),
+        ((2, 3), 0, 2, False),
+        ((1,), 1, 1, False),
+    ):
+        merged = relay.split(x, indices_or_sections=cuts, axis=axis)[index]
+        found = slices.part_of_split(node_map, merged)
+        assert isinstance(found, Refusal) is not is_it, (cuts, axis, index)
+    assert isinstance(slices.part_of_split(node_map, middle), Refusal)

@@ -33,12 +33,19 @@ class GroupRule(PythonRule):
         shared: patterns in ``lhs`` that must have matched the same value in all.
         key: ``key(node_map)`` says which of them go together: those of equal keys; or it refuses a match.
         merge: ``merge(node_maps)`` returns what equals the root of each, in order, or a refusal.
+        alone: ``alone(node_map, merged)`` returns what equals the root of one match, of the form of ``merged``, or a
+            refusal; None if it depends on the other matches what equals a root.
     """
 
     apply: Callable[[Expr, NodeMap], Any] = _alone
     shared: tuple[DFPattern, ...] = ()
     key: Callable[[NodeMap], Hashable] = lambda node_map: None
     merge: Callable[[Sequence[NodeMap]], Any] = lambda node_maps: None
+    alone: Callable[[NodeMap, Expr], Any] | None = None
+
+    def result_like(self, root: Expr, node_map: NodeMap, merged: Expr) -> Any:
+        """Return what equals the root of one match, of the form of ``merged``, or a refusal."""
+        return self.result(root, node_map) if self.alone is None else self.alone(node_map, merged)
 
 
 @dataclass(frozen=True)
@@ -118,8 +125,8 @@ class GroupRuleRunner(PythonRuleRunner):
         for match, result in zip(group, results, strict=True):
             if not isinstance(result, Expr):
                 raise RuleError(f"rule {self.rule.name} returned {result!r}: return an expression for each match")
-            matched = [match.matched, *[other.matched for other in group if other is not match]]
-            self._add(match.handle, match.root, result, matched)
+            others = () if self.rule.alone else [other.matched for other in group if other is not match]
+            self._add(match.handle, match.root, result, [match.matched, *others])
         return True
 
     def _guarded(self, function: Callable[[Any], Any], argument: Any) -> Any:
