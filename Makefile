@@ -9,7 +9,7 @@ optimize: $(INSTALLED)  ## optimize real ONNX models end to end and print what c
 	$(BIN)/python benchmarks/real_models.py
 
 test: $(INSTALLED)  ## the whole suite
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-torch: $(INSTALLED)  ## installs PyTorch into .venv, too, and runs the tests that need it
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --quiet torch==2.13.0
