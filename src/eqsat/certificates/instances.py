@@ -14,7 +14,6 @@ import numpy as np
 from eqsat.certificates.folding import Values
 from eqsat.certificates.levels import Levels
 from eqsat.certificates.terms import Terms
-from eqsat.egraph.group_rules import GroupRule
 from eqsat.egraph.rule import Compute, Like, PythonRule, Ref, Refusal, Rewrite
 from eqsat.egraph.variadic import arrangements_like, expanded, matched_layout
 from eqsat.errors import CertificateError, EqsatError
@@ -101,10 +100,7 @@ class Instances:
         bound = self._bound([rule.lhs], [root], True)
         if bound is None:
             raise NoInstance("its left side does not match")
-        if isinstance(rule, GroupRule):
-            found = rule.result_like(root, bound, self._expr(right))
-        else:
-            found = rule.result(root, bound)
+        found = rule.result_like(root, bound, partial(self._expr, right))
         if isinstance(found, Refusal):
             raise NoInstance(found.reason)
         nodes = post_order(found, children=lambda node: () if node in self.number_of else node.children())

@@ -43,9 +43,9 @@ class GroupRule(PythonRule):
     merge: Callable[[Sequence[NodeMap]], Any] = lambda node_maps: None
     alone: Callable[[NodeMap, Expr], Any] | None = None
 
-    def result_like(self, root: Expr, node_map: NodeMap, merged: Expr) -> Any:
-        """Return what equals the root of one match, of the form of ``merged``, or a refusal."""
-        return self.result(root, node_map) if self.alone is None else self.alone(node_map, merged)
+    def result_like(self, root: Expr, node_map: NodeMap, known: Callable[[], Expr]) -> Any:
+        """Return what equals the root of one match by itself, or a refusal."""
+        return self.result(root, node_map) if self.alone is None else self.alone(node_map, known())
 
 
 @dataclass(frozen=True)

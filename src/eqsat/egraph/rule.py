@@ -293,6 +293,16 @@ class PythonRule(_AnyRule):
             raise RuleError(f"rule {self.name} returned {result!r} for {shown}: return an expression")
         return result
 
+    def result_like(
+        self, root: Expr, node_map: dict[DFPattern, list[Expr]], known: Callable[[], Expr]
+    ) -> Expr | Refusal:
+        """Return the result for a match of which it is ``known`` what it was equated with.
+
+        Raises:
+            RuleError: As for :meth:`result`.
+        """
+        return self.result(root, node_map)
+
 
 @dataclass(frozen=True)
 class FoldConstants(_AnyRule):

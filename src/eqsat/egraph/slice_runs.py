@@ -56,6 +56,7 @@ class SliceRuns(Runs[_Run]):
     def __init__(self, graph: GivenGraph):
         self._known: dict[tuple[Any, ...], int] = {}  # drafts, each once
         self._nodes: dict[int, Node] = {}  # splits and tuples
+        self._stops: dict[int, list[int]] = {}  # of splits: where their fields end
         super().__init__(graph)
 
     def is_worth(self, handle: int) -> bool:
@@ -139,15 +140,25 @@ class SliceRuns(Runs[_Run]):
         if self.graph.vocabulary.symbols[split.symbol].name != "split":
             return None
         data, attrs = split.children[0], self.graph.vocabulary.atoms[split.atom].value
-        ty, fields = self._tensor(data), self.type(split.handle)
-        if ty is None or not isinstance(fields, TupleType):
+        ty = self._tensor(data)
+        if ty is None:
             return None
         axis = attrs.axis % len(ty.shape)
-        lengths = [field.shape[axis] for field in fields.fields[: index + 1] if isinstance(field, TensorType)]
-        stops = list(accumulate([length for length in lengths if isinstance(length, int)]))
-        if len(stops) <= index:
-            return None
-        return self._taken(data, axis, stops[index - 1] if index else 0, stops[index])
+        if split.handle not in self._stops:
+            self._stops[split.handle] = self._stops_of(split, axis)
+        stops = self._stops[split.handle]
+        return self._taken(data, axis, stops[index - 1] if index else 0, stops[index]) if index < len(stops) else None
+
+    def _stops_of(self, split: Node, axis: int) -> list[int]:
+        """Where the fields of a split end, up to the first one whose length is not known."""
+        fields = self.type(split.handle)
+        lengths: list[int] = []
+        for field in fields.fields if isinstance(fields, TupleType) else ():
+            length = field.shape[axis] if isinstance(field, TensorType) else None
+            if not isinstance(length, int):
+                break
+            lengths.append(length)
+        return list(accumulate(lengths))
 
     def _applied(self, node: Node, ty: TensorType) -> _Run | None:
         """An elementwise operator over equal parts, and constants that do not vary along their axis."""
