@@ -408,7 +408,7 @@ partitions = RuleSet(
     "partitions",
     [
         *map(third_of_split, THIRDS),
-        # x[:a] and x[a:] are the parts of one split
+        # x[:a], x[a:b], …, x[c:] are the parts of one split
         GroupRule(
             "parts-are-split",
             inner,
@@ -418,6 +418,7 @@ partitions = RuleSet(
             merge=divided_by,
             alone=part_of_split,
         ),
+        # x[:a] and x[a:] are the parts of one split
         rewrite("halves-are-split", (beginning, ending), tuple([is_tuple_get_item(halves, index) for index in (0, 1)])),
     ],
 )

@@ -33,8 +33,8 @@ class GroupRule(PythonRule):
         shared: patterns in ``lhs`` that must have matched the same value in all.
         key: ``key(node_map)`` says which of them go together: those of equal keys; or it refuses a match.
         merge: ``merge(node_maps)`` returns what equals the root of each, in order, or a refusal.
-        alone: ``alone(node_map, merged)`` returns what equals the root of one match, of the form of ``merged``, or a
-            refusal; None if it depends on the other matches what equals a root.
+        alone: ``alone(node_map, merged)`` returns what equals the root of one match, in the form of ``merged``, or a
+            refusal. None where what equals a root depends on the other matches.
     """
 
     apply: Callable[[Expr, NodeMap], Any] = _alone
