@@ -39,3 +39,18 @@ def test_a_model_without_a_row_and_one_with_two_are_told(many_models: Any, tmp_p
     assert f"{Path(first).relative_to(models)} has 2 rows" in wrong
     assert f"{Path(second).relative_to(models)} has 0 rows" in wrong
     assert f"{Path(first).relative_to(models)} is done: " in wrong
+
+
+def test_a_model_that_failed_for_a_reason_of_its_own_is_told(many_models: Any, tmp_path: Path) -> None:
+    many_models.write_models(tmp_path, 4)
+    (ordinary,) = tmp_path.glob("part*/*.onnx")
+
+    def told(error: str) -> bool:
+        rows = [{"source": str(ordinary), "status": "failed", "error": error}]
+        wrong = many_models.mistakes(tmp_path, tmp_path / "out", rows)
+        return f"{ordinary.relative_to(tmp_path)} failed for another reason: {error}" in wrong
+
+    assert told("KeyError: 'x'")
+    assert told(many_models.EXPECTED["takes_all_memory.onnx"])
+    assert not told(many_models.EXPECTED["never_returns.onnx"])
+    assert not told(f"{many_models.KILLED}: try again")
