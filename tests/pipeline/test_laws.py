@@ -6,8 +6,9 @@ import random
 from dataclasses import dataclass
 from unittest.mock import patch
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import eqsat
@@ -84,14 +85,23 @@ def nodes(root: Expr) -> list[Expr]:
     return [node for node in relay.visitor.post_order(root) if not isinstance(node, relay.Op)]
 
 
+def twice_a_shifted_quotient() -> Expr:
+    """(c + x) / 1, twice in a sum: whether x + x is made depends on when a sum of equals hides."""
+    shifted = relay.const(np.float32(-0.25)) + relay.var("x", shape=(3, 3))
+    return shifted / relay.const(np.float32(1)) + shifted / relay.const(np.float32(1))
+
+
 @settings(max_examples=20, deadline=None)
+@example(graph=twice_a_shifted_quotient())
 @given(graph=typed_graphs(size=6))
 def test_rules_that_wait_find_what_all_rules_find_at_once(graph: Expr) -> None:
+    """The same classes and cost; of e-nodes that rules hide, more or fewer may have been made before."""
     waiting = eqsat.saturate(graph)
     with patch.object(runner, "_WATCHED", 0):
         at_once = eqsat.saturate(graph)
-    assert (waiting.node_count, waiting.class_count) == (at_once.node_count, at_once.class_count)
+    assert waiting.class_count == at_once.class_count
     assert waiting.stop_reason == at_once.stop_reason
+    assert eqsat.extract(waiting).cost == eqsat.extract(at_once).cost
 
 
 @dataclass(frozen=True)
