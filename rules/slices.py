@@ -390,16 +390,10 @@ def part_of_split(node_map: NodeMap, merged: Expr) -> Expr | Refusal:
         return found
     axis, part = found
     whole: Any = node_map[x][0]
-    if not isinstance(merged, TupleGetItem):
+    parts = merged.tuple_value if isinstance(merged, TupleGetItem) else None
+    if not isinstance(merged, TupleGetItem) or not isinstance(parts, Call) or parts.op is not Op.get("split"):
         return refuse("it is no part of a split")
-    parts: Any = merged.tuple_value
-    if not isinstance(parts, Call) or parts.op is not Op.get("split"):
-        return refuse("it is no part of a split")
-    attrs: Any = parts.attrs
-    cuts, dim = attrs.indices_or_sections, whole._checked_type.shape[axis]
-    if attrs.axis != axis or isinstance(cuts, int):
-        return refuse("the split is of another axis")
-    if part not in [*map(range, (0, *cuts), (*cuts, dim))][merged.index : merged.index + 1]:
+    if parts.attrs is None or split_part(merged.index, parts.attrs, whole._checked_type) != {axis: part}:
         return refuse("the split has other parts")
     return TupleGetItem(Call(parts.op, [whole], parts.attrs), merged.index)
 

@@ -43,9 +43,11 @@ class GroupRule(PythonRule):
     merge: Callable[[Sequence[NodeMap]], Any] = lambda node_maps: None
     alone: Callable[[NodeMap, Expr], Any] | None = None
 
-    def result_like(self, root: Expr, node_map: NodeMap, known: Callable[[], Expr]) -> Any:
+    def result_like(self, root: Expr, node_map: NodeMap, known: Callable[[], Expr]) -> Expr | Refusal:
         """Return what equals the root of one match by itself, or a refusal."""
-        return self.result(root, node_map) if self.alone is None else self.alone(node_map, known())
+        if self.alone is None:
+            return self.result(root, node_map)
+        return self.called(root, partial(self.alone, node_map, known()))
 
 
 @dataclass(frozen=True)

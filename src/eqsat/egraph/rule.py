@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from itertools import count, pairwise
 from typing import Any, TypeAlias
 
@@ -284,8 +285,16 @@ class PythonRule(_AnyRule):
         Raises:
             RuleError: The function of the rule fails, or returns something other than an expression.
         """
+        return self.called(root, partial(self.apply, root, node_map))
+
+    def called(self, root: Expr, function: Callable[[], Any]) -> Expr | Refusal:
+        """Return what a function of the rule says of a match.
+
+        Raises:
+            RuleError: The function fails, or returns something other than an expression.
+        """
         try:
-            result = self.apply(root, node_map)
+            result = function()
         except Exception as error:
             raise RuleError(f"rule {self.name} failed on {one_line(str(root), 200)}: {error!r}") from error
         if not isinstance(result, (Expr, Refusal)):

@@ -19,6 +19,8 @@ from eqsat.egraph.rule import Array, Compute, Examples, Refusal, Rewrite, RuleSe
 from eqsat.errors import EqsatError
 from eqsat.onnx.contrib import DOMAIN
 from eqsat.onnx.converters import Declined
+from eqsat.onnx.converters.fused import ACTIVATIONS
+from eqsat.onnx.converters.source import build
 from eqsat.onnx.converters.target import as_attribute
 from eqsat.onnx.definition import defined
 from eqsat.onnx.opaque import OpaqueNode, operator_of
@@ -27,7 +29,7 @@ from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import CallPattern, DFPattern, ExprPattern, is_op, is_tuple_get_item
 from eqsat.relay.expr import Constant, Expr, Var
 from eqsat.relay.inferencer import Inferencer
-from eqsat.relay.op import add, clip, sigmoid, tanh
+from eqsat.relay.op import add, sigmoid
 from eqsat.relay.op.draw import Draw
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.axes import is_last
@@ -193,23 +195,13 @@ def activations() -> list[Rewrite]:
 
 # ---- convolutions and the activation behind them
 
-ACTIVATIONS: dict[str, tuple[str, Sequence[str], Callable[[Any], Expr]]] = {
-    "nn.relu": ("Relu", (), nn.relu),
-    "sigmoid": ("Sigmoid", (), sigmoid),
-    "tanh": ("Tanh", (), tanh),
-    "nn.leaky_relu": ("LeakyRelu", ("alpha",), partial(nn.leaky_relu, alpha=0.25)),
-    "nn.hard_sigmoid": ("HardSigmoid", ("alpha", "beta"), nn.hard_sigmoid),
-    "clip": ("Clip", ("a_min", "a_max"), partial(clip, a_min=-0.5, a_max=0.5)),
-}
-"""Operator -> what a FusedConv calls it, the attributes that it takes as numbers, and an example of a call."""
 
-
-def fused_convolution(activation: str) -> Callable[..., OpaqueNode | Refusal]:
+def fused_convolution(called: str) -> Callable[..., OpaqueNode | Refusal]:
     """Return what makes a node of an activation of a convolution, perhaps with a bias.
 
     A fourth input would be added before the activation, but the runtime does not compute such nodes in its fast layout.
     """
-    called, names, _ = ACTIVATIONS[activation]
+    _, names = ACTIVATIONS[called]
 
     def fused(
         attrs: Attrs, data: TensorType, weight: TensorType, result: TensorType, settings: Attrs, *added: Any
@@ -232,27 +224,29 @@ def fused_convolution(activation: str) -> Callable[..., OpaqueNode | Refusal]:
     return fused
 
 
-def convolved(activation: str, biased: bool, draw: Draw) -> Expr:
+def convolved(called: str, biased: bool, draw: Draw) -> Expr:
     """An instance: an activation of a convolution."""
     batch, inputs, outputs, height, width = (draw.rng.randint(1, 3) for _ in range(5))
     taps = draw.rng.choice((1, 3))
     weight = drawn(outputs, inputs, taps, taps)
     found = nn.conv2d(drawn(batch, inputs, height, width), weight, padding=[taps // 2] * 4)
-    return ACTIVATIONS[activation][2](nn.bias_add(found, drawn(outputs)) if biased else found)
+    operator, names = ACTIVATIONS[called]
+    numbers = dict(zip(names, (0.25, 0.5), strict=False))
+    return build(operator, nn.bias_add(found, drawn(outputs)) if biased else found, **numbers)
 
 
 def convolutions() -> list[Rewrite]:
     """activation(conv(x, y) + v) = FusedConv(x, y, v)"""
     found = []
-    for activation, biased in product(ACTIVATIONS, (True, False)):
+    for (called, (operator, _)), biased in product(ACTIVATIONS.items(), (True, False)):
         convolution = nn.conv2d(x, y)
         total = nn.bias_add(convolution, v) if biased else convolution
-        whole = is_op(activation)(total)
+        whole = is_op(operator)(total)
         known = [attrs_of(convolution), type_of(x), type_of(y), type_of(whole), attrs_of(whole)]
-        made_of = compute(fused_convolution(activation), *known, *([attrs_of(total), type_of(v)] if biased else []))
-        name = f"fused-{'bias-' * biased}{activation.removeprefix('nn.').replace('_', '-')}"
+        made_of = compute(fused_convolution(called), *known, *([attrs_of(total), type_of(v)] if biased else []))
+        name = f"fused-{'bias-' * biased}{operator.removeprefix('nn.').replace('_', '-')}"
         fused = node("FusedConv", made_of, x, y, *[v] * biased)
-        likely = partial(convolved, activation, biased)
+        likely = partial(convolved, called, biased)
         found.append(rewrite(name, whole, fused, soundness=ROUNDING, examples=likely))
     return found
 

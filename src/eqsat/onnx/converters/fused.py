@@ -6,7 +6,7 @@ unless its definition, in operators of the IR, leads to something that costs les
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -62,22 +62,25 @@ def _quick_gelu(source: Source) -> Expr:
     return build("multiply", data, build("sigmoid", inside))
 
 
-_ACTIVATIONS: dict[str, Callable[[Expr, Sequence[float]], Expr]] = {
-    "": lambda data, numbers: data,
-    "Clip": lambda data, numbers: build("clip", data, a_min=numbers[0], a_max=numbers[1]),
-    "HardSigmoid": lambda data, numbers: build("nn.hard_sigmoid", data, alpha=numbers[0], beta=numbers[1]),
-    "LeakyRelu": lambda data, numbers: build("nn.leaky_relu", data, alpha=numbers[0]),
-    "Relu": lambda data, numbers: build("nn.relu", data),
-    "Sigmoid": lambda data, numbers: build("sigmoid", data),
-    "Tanh": lambda data, numbers: build("tanh", data),
+ACTIVATIONS: dict[str, tuple[str, Sequence[str]]] = {
+    "Clip": ("clip", ("a_min", "a_max")),
+    "HardSigmoid": ("nn.hard_sigmoid", ("alpha", "beta")),
+    "LeakyRelu": ("nn.leaky_relu", ("alpha",)),
+    "Relu": ("nn.relu", ()),
+    "Sigmoid": ("sigmoid", ()),
+    "Tanh": ("tanh", ()),
 }
+"""What nodes call an activation -> its operator, and the attributes that they give as numbers, in this order."""
 
 
 def _activated(data: Expr, source: Source, numbers: Sequence[float]) -> Expr:
     """``data`` through the activation that the node names."""
-    name = source.string("activation", "")
-    source.require(name in _ACTIVATIONS, f"activation {name} is not understood")
-    return _ACTIVATIONS[name](data, numbers)
+    called = source.string("activation", "")
+    if not called:
+        return data
+    source.require(called in ACTIVATIONS, f"activation {called} is not understood")
+    operator, names = ACTIVATIONS[called]
+    return build(operator, data, **{name: numbers[place] for place, name in enumerate(names)})
 
 
 # ---- products
