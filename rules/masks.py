@@ -67,13 +67,18 @@ def leaves_numbers(mask: Array) -> bool:
     return mask.dtype.kind == "f" and leaves_some(mask) and bool(np.all(mask < np.inf))
 
 
+def without_infinity(mask: Array) -> Array:
+    """A mask that hides the same keys, but of real numbers."""
+    return np.where(mask == -np.inf, np.finfo(mask.dtype).min / 2, mask)
+
+
 nans = RuleSet(
     "nans",
     [
         rewrite(
             "nan-of-left-keys",
             where(is_op("isnan")(left), zero, left),
-            left,
+            like(left, y + compute(without_infinity, value_of(known_mask))),  # a sum of real numbers
             real(y),
             when(is_last, attrs_of(left), type_of(left)),
             when(leaves_numbers, value_of(known_mask)),

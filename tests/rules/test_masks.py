@@ -124,6 +124,17 @@ def test_nan_is_looked_for_only_where_it_may_be() -> None:
     assert "isnan" in operators(eqsat.optimize(guarded(relay.nn.dense(x, weight) + holed)))
 
 
+def test_what_attends_to_left_keys_is_real_so_that_nan_is_not_looked_for_in_the_next_layer() -> None:
+    mask = const(np.where(np.tri(4, dtype=bool), 0, -np.inf).astype("f4"))
+    tokens = graph = relay.var("x", shape=(4, 8))
+    for _ in range(3):
+        graph = relay.nn.dense(guarded(relay.nn.softmax(relay.nn.dense(graph, graph) + mask)), relay.transpose(graph))
+    best = eqsat.optimize(graph)
+    assert "isnan" not in operators(best)
+    feed = {tokens: np.random.default_rng(0).standard_normal((4, 8)).astype("f4")}
+    np.testing.assert_allclose(evaluate(best, feed), evaluate(graph, feed), rtol=1e-4, atol=1e-5)
+
+
 def test_variables_of_inner_functions_may_be_anything() -> None:
     x = relay.var("x", shape=(2, 8))
     weight = const(np.random.default_rng(0).standard_normal((8, 8)).astype("f4"))
