@@ -36,7 +36,7 @@ from eqsat.rules.heads import FORMS, are_heads, is_by_key, k, q, query_key_value
 from eqsat.rules.masks import below_all
 from eqsat.rules.operators import unary, view
 from eqsat.rules.shape import broadcasts, reshaped
-from eqsat.rules.types import rank_of
+from eqsat.rules.types import Shape, rank_of
 from eqsat.rules.values import all_true, filled, scalar, zero
 
 x, y, z, condition, length, height, sizes, k_th = variables("x y z condition length height sizes k_th")
@@ -106,21 +106,33 @@ def takes_pairs(attrs: Attrs, turned: Attrs, joined: Attrs, pairs: TensorType, *
     return plain and permutation(turned, rank) == (rank - 1, *range(rank - 1)) and counts_rows(*types)
 
 
+def ones_around(ty: TensorType) -> Shape:
+    """How many axes of one element there are before, between and behind the two others."""
+    row, column = (axis for axis, dim in enumerate(ty.shape) if dim != 1)
+    return row, column - row - 1, rank_of(ty) - column - 1
+
+
+def spaced(data: DFPattern, root: DFPattern) -> DFPattern:
+    """A matrix with the axes of one element that ``root`` has; no reshape can say so where both sizes are not known."""
+    for axis in (-3, -2, -1):  # first ones before the rows: views of the rest may be reshapes
+        count = compute(lambda ty, axis=axis: ones_around(ty)[axis], type_of(root))
+        data = expand_dims(data, axis=axis, num_newaxis=count)
+    return data
+
+
 def matrix_gathers() -> Iterator[Rewrite]:
     """x[rows, columns] = x, whether the elements are named by pairs or by their places in one row."""
     for name, width in (("", view(length)), ("-by-number", length)):
         whole = take(flat, along + down * width)
         types = type_of(x), type_of(flat), type_of(down), type_of(along)
-        yield rewrite(
-            f"gather-of-every-row{name}", whole, reshaped(x, whole), when(takes_rows, attrs_of(whole), *types)
-        )
+        yield rewrite(f"gather-of-every-row{name}", whole, spaced(x, whole), when(takes_rows, attrs_of(whole), *types))
     joined = is_op("concatenate")(is_tuple([expand_dims(spread(places)) for places in (down, along)]))
     turned = transpose(joined)
     whole = gather_nd(x, turned)
     yield rewrite(
         "gather-of-every-pair",
         whole,
-        reshaped(x, whole),
+        spaced(x, whole),
         when(
             takes_pairs,
             attrs_of(whole),

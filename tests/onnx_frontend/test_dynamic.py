@@ -87,26 +87,28 @@ def test_masks_broadcast_by_themselves() -> None:
     assert agree(proto, after, rows(1, 1, 8), rows(2, 5, 8))
 
 
-BY_ROWS = """(bool[batch,seq] x) => (bool[batch,1,seq] y) {
+BY_ROWS = """(bool[batch,seq] x) => (bool[batch,{ones}seq] y) {{
     s = Shape (x)  b = Gather (s, zero)  n = Gather (s, one)
-    r = Range (zero, b, one)  row = Unsqueeze (r, last)  c = Range (zero, n, one)  column = Unsqueeze (c, front)
+    r = Range (zero, b, one)  row = Unsqueeze (r, behind)  c = Range (zero, n, one)  column = Unsqueeze (c, before)
     flat = Reshape (x, minus)  first = Mul (row, n)  place = Add (first, column)  taken = Gather (flat, place)
     y = Unsqueeze (taken, first_axis)
-}"""
-BY_PAIRS = """(bool[batch,seq] x) => (bool[batch,1,seq] y) {
+}}"""
+BY_PAIRS = """(bool[batch,seq] x) => (bool[batch,{ones}seq] y) {{
     s = Shape (x)  b = Gather (s, zero)  n = Gather (s, one)
-    r = Range (zero, b, one)  row = Unsqueeze (r, last)  c = Range (zero, n, one)  column = Unsqueeze (c, front)
+    r = Range (zero, b, one)  row = Unsqueeze (r, behind)  c = Range (zero, n, one)  column = Unsqueeze (c, before)
     both = Max (row, column)  sizes = Shape (both)
     rows = Expand (row, sizes)  i = Unsqueeze (rows, last)
     columns = Expand (column, sizes)  j = Unsqueeze (columns, last)
     pairs = Concat <axis = -1> (i, j)  taken = GatherND (x, pairs)
     y = Unsqueeze (taken, first_axis)
-}"""
+}}"""
 
 
 @pytest.mark.parametrize("text", [BY_ROWS, BY_PAIRS], ids=["by rows", "by pairs"])
-def test_a_matrix_that_is_gathered_by_all_its_places_is_that_matrix(text: str) -> None:
-    proto = with_constants(parsed(text), zero=0, one=1, front=[0], first_axis=[1], last=[-1], minus=[-1])
+@pytest.mark.parametrize("axes", [1, 3])  # of one element, between rows and columns; one of them is put in at the end
+def test_a_matrix_that_is_gathered_by_all_its_places_is_that_matrix(text: str, axes: int) -> None:
+    proto = with_constants(parsed(text.format(ones="1," * axes)), zero=0, one=1, first_axis=[1], last=[-1], minus=[-1])
+    with_constants(proto, behind=[*range(1, axes + 1)], before=[*range(axes)])
     after = optimized(proto)
     (only,) = after.graph.node
     assert only.op_type in ("Unsqueeze", "Reshape")
