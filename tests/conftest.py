@@ -32,10 +32,10 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def short_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few kernels are measured, and all kernels and models for a moment: how long they take is no matter then."""
     from eqsat import calibration
-    from eqsat.calibration import measuring
+    from eqsat.calibration import copies, measuring
 
-    for name, few in (("ROUNDS", (1, 1)), ("MOST_WHOLE", 3), ("_COPIES", 1)):
-        monkeypatch.setattr(measuring, name, few)
+    for module, name, few in ((measuring, "ROUNDS", (1, 1)), (measuring, "MOST_WHOLE", 3), (copies, "_COPIES", 1)):
+        monkeypatch.setattr(module, name, few)
     kernels = calibration.usual_kernels()[::20]
     monkeypatch.setattr(calibration, "usual_kernels", lambda: kernels)
     monkeypatch.setattr(calibration, "fastest", partial(calibration.fastest, seconds=0.1))

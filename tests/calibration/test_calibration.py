@@ -32,8 +32,9 @@ from eqsat.calibration import (
     profile,
     prune,
 )
+from eqsat.calibration import copies as many
 from eqsat.calibration import model as calibrated
-from eqsat.calibration.engines import in_onnxruntime, worker
+from eqsat.calibration.engines import in_onnxruntime, process, worker
 from eqsat.calibration.fitted import Fitted, Sample
 from eqsat.calibration.kernels import Kernel, kernel_model
 from eqsat.calibration.medley import measure_change, medley_model, small_kernels
@@ -141,17 +142,17 @@ def test_kernels_are_written_in_the_opset_of_their_model() -> None:
 def test_large_weights_are_in_few_copies_but_never_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     made = kernel(relay.nn.dense(X, ones(3, 8)))
     for most, copies in ((500, 5), (50, 1), (1 << 20, 32)):
-        monkeypatch.setattr(measuring, "_COPY_BYTES", most)
-        model, found = measuring.model_of_copies(made)
+        monkeypatch.setattr(many, "_COPY_BYTES", most)
+        model, found = made.copies("onnxruntime")
         assert found == copies
         assert len(model.graph.initializer) == copies
 
 
 def test_results_of_copies_stay_in_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "_RESULT_BYTES", 500)
-    rows = measuring.model_of_copies(kernel(relay.nn.softmax(X)))
+    monkeypatch.setattr(many, "_RESULT_BYTES", 500)
+    rows = kernel(relay.nn.softmax(X)).copies("onnxruntime")
     assert rows[1] == 500 // (4 * 8 * 4)
-    model, copies = measuring.model_of_copies(kernel(relay.tanh(X)))  # each overwrites the one before
+    model, copies = kernel(relay.tanh(X)).copies("onnxruntime")  # each overwrites the one before
     assert copies == 32
     nodes = model.graph.node[:copies]
     assert [node.input[0] for node in nodes] == ["x0", *[node.output[0] for node in nodes[:-1]]]
@@ -180,7 +181,7 @@ def test_a_kernel_that_ends_the_process_is_skipped(monkeypatch: pytest.MonkeyPat
     ending = "import onnx, os\\n    if [n.op_type for n in onnx.load(path).graph.node][:2] == ['Tanh'] * 2: os._exit(1)"
     ending = ending.replace("\\n", "\n") + "\n    optimized = f"
     fragile.write_text(fragile.read_text().replace("optimized = f", ending, 1))
-    monkeypatch.setattr(measuring, "_WORKER", engines / "worker.py")
+    monkeypatch.setattr(process, "_PROGRAMS", engines)
     tanh, relu = kernel(relay.tanh(X)), kernel(relay.nn.relu(X))
     found, _ = measure([tanh, relu], SETUP)
     assert found[tanh.key] == "it hangs, or ends the process"

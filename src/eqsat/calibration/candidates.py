@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.calibration.lowered import predicted_as_run
 from eqsat.calibration.measuring import Setup
 from eqsat.calibration.model import Calibrated, Known
 from eqsat.calibration.prediction import predicted
@@ -165,11 +166,12 @@ def fastest(
         plain = run(given, options=replace(options, rules=[], contrib=False))
         pool = [search.form("the model as it was", replace(plain, after=given)), *search.by_models(options)]
         best = min(pool[1:], key=lambda each: each.predicted)
-        pool += search.next_best(best, pool[1:])
+        place = pool.index(best)
+        pool = search.as_they_run([*pool, *search.next_best(best, pool[1:])], feed)
         first = _raced(pool, feed, setup, seconds / 2, search.priced, repeats=False)  # only the second run decides
         final = _finalists(pool, first)
-        joined = search.without_all(best, pool, first)
-        final += [] if joined is None or _is_known(joined.done, pool[1:]) else [joined]
+        joined = search.without_all(pool[place], pool, first)
+        final += [] if joined is None or _is_known(joined.done, pool[1:]) else search.as_they_run([joined], feed)
         second = _raced(final, feed, setup, seconds / 2, search.priced)
     chosen = _choice(second, [form.predicted for form in final])
     shown = [*zip(final, second.runs, strict=True)]
@@ -256,6 +258,16 @@ class _Search:
         asked = _Asked(self.priced)
         seconds = predicted(done.after, asked, self.runtime, self.priced.sizes)
         return _Form(name, done, asked.kernels, seconds, without)
+
+    def as_they_run(self, found: list[_Form], feed: Mapping[str, Any]) -> list[_Form]:
+        """Return candidates with the seconds that they take by what the runtime's optimizer makes of them, if it does.
+
+        Each is searched by the kernels that it is written with, which is fast.
+        """
+        seconds = predicted_as_run([form.done.after for form in found], feed, self.priced.profile)
+        return [
+            form if each is None else replace(form, predicted=each) for form, each in zip(found, seconds, strict=True)
+        ]
 
     def by_models(self, options: Options) -> Iterator[_Form]:
         """Yield what cost models choose that differs: first the one that is asked for."""

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from eqsat.calibration.kernels import add_nodes, weights_of_copy
+from eqsat.calibration.copies import add_nodes, weights_of_copy
 
 _CHANNELS = 1
 """The axis of images that is not cut: their layouts hold several channels together."""

@@ -5,19 +5,26 @@ A kernel is known by its key, a text that says operators, attributes, types, and
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import onnx
 import onnx_ir as ir
-from numpy.typing import NDArray
-from onnx import helper
 
+from eqsat.calibration.copies import (
+    LAUNCH,
+    NEEDED_ONLY,
+    add_nodes,
+    copies_gathered,
+    copies_of,
+    weights_of_copy,
+    with_output,
+)
+from eqsat.calibration.gathered import gathered
 from eqsat.cost import CostNode
+from eqsat.cost.models import byte_count, flops, moved_bytes
 from eqsat.cost.stand_ins import stand_ins
 from eqsat.errors import EqsatError, ModelError
 from eqsat.onnx.exporter import export_model
@@ -47,11 +54,8 @@ DOMAINS = {"": OPSET, "com.microsoft": 1, "ai.onnx.ml": 3}
 VERSION = " @"
 """What is in the key of a kernel before the opset, if it is another one."""
 
-_MANY = 256
-"""Elements from which on constants are weights: others may be scales, limits or exponents."""
-
-_BYTE_SCALE = 100.0
-"""Largest integer of one byte: these are quantized weights, and wider ones may be indices."""
+_FLOPS, _BYTES = 1e12, 2e11
+"""Operations and bytes in a second, of a fast processor."""
 
 MOST_BYTES = 1 << 29
 """Bytes of all tensors of a kernel up to which it is measured."""
@@ -72,6 +76,29 @@ class Kernel:
     family: str
     graph: Expr
     seen: CostNode
+
+    @property
+    def flops(self) -> float:
+        """Its floating-point operations."""
+        return flops(self.seen)
+
+    @property
+    def bytes(self) -> float:
+        """The bytes that it reads and writes."""
+        return moved_bytes(self.seen)
+
+    def copies(self, runtime: str) -> tuple[onnx.ModelProto, int]:
+        """Return a model that computes it as often as it takes to be seen in a runtime, and how often that is.
+
+        Raises:
+            ModelError: It cannot be written.
+        """
+        weights, least = constant_bytes(self), _least_seconds(self.seen)
+        if runtime in NEEDED_ONLY:
+            count = copies_gathered(least, weights, self.bytes - weights)
+            return gathered([written_model(self)] * count), count
+        count = copies_of(least, weights, 0.0 if is_overwriting(self) else byte_count(self.seen.type))
+        return kernel_model(self, count), count
 
     @property
     def opset(self) -> int:
@@ -158,6 +185,11 @@ def _described(graph: Expr, seen: CostNode, told: bool) -> Kernel | None:
 # ---- as models
 
 
+def _least_seconds(node: CostNode) -> float:
+    """Seconds that a kernel takes at least: what it computes and writes, on a fast processor."""
+    return LAUNCH + max(flops(node) / _FLOPS, byte_count(node.type) / _BYTES)
+
+
 def constant_bytes(kernel: Kernel) -> float:
     """Return the bytes of the constants that a kernel takes."""
     data = [node.data for node in post_order(kernel.graph) if isinstance(node, Constant)]
@@ -208,51 +240,6 @@ def is_overwriting(kernel: Kernel) -> bool:
     return kernel.seen.type in given and all(
         isinstance(node.op, Op) and node.op.has(Trait.ELEMENTWISE) for node in calls
     )
-
-
-def add_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto], new: Mapping[str, str]) -> None:
-    """Add copies of nodes to a graph, with ``new`` names in the place of those of their tensors that have one."""
-    for node in nodes:
-        again = graph.node.add()
-        again.CopyFrom(node)
-        again.name = ""
-        again.input[:] = [new.get(name, name) for name in node.input]
-        again.output[:] = [new.get(name, name) for name in node.output]
-
-
-def weights_of_copy(tensor: onnx.TensorProto, name: str, copy: int) -> onnx.TensorProto:
-    """Return a tensor for a copy of a kernel, called ``name``; its many floats or bytes are not those of other copies.
-
-    Equal weights would be at hand after the first copy: somebody, the system or the runtime, keeps them once.
-    """
-    found = onnx.TensorProto()
-    found.CopyFrom(tensor)
-    found.name = name
-    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
-    count = math.prod(tensor.dims)
-    if count >= _MANY and (dtype.kind == "f" or (dtype.kind in "iu" and dtype.itemsize == 1)):
-        scale = 1.0 if dtype.kind == "f" else _BYTE_SCALE
-        found.raw_data = np.roll((scale * _floats(count)).astype(dtype), copy).tobytes()
-    return found
-
-
-@lru_cache(maxsize=4)
-def _floats(count: int) -> NDArray[np.float32]:
-    return np.random.default_rng(0).uniform(0.1, 1.0, count).astype(np.float32)
-
-
-def with_output(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Add an input of one element to a model, and an output that is equal to it; return the model."""
-    graph, number = model.graph, onnx.TensorProto.FLOAT
-    graph.input.append(helper.make_tensor_value_info("given", number, [1]))
-    graph.output.append(helper.make_tensor_value_info("done", number, [1]))
-    graph.node.append(helper.make_node("Identity", ["given"], ["done"]))
-    return model
-
-
-def weight_bytes(model: onnx.ModelProto) -> int:
-    """Return the bytes of the weights of a model."""
-    return sum(len(value.raw_data) for value in model.graph.initializer)
 
 
 def written_model(kernel: Kernel) -> onnx.ModelProto:

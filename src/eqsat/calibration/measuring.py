@@ -7,42 +7,24 @@ a while, both take twice as long. Of one thread the time is the processor's.
 
 from __future__ import annotations
 
-import json
-import math
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from threading import Timer
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
 from onnx import helper
 
+from eqsat.calibration.copies import NEEDED_ONLY, weight_bytes, with_output
+from eqsat.calibration.engines.process import answers
 from eqsat.calibration.gathered import gathered
-from eqsat.calibration.kernels import (
-    DOMAINS,
-    IR_VERSION,
-    Kernel,
-    constant_bytes,
-    is_overwriting,
-    kernel_model,
-    weight_bytes,
-    with_output,
-    written_model,
-)
-from eqsat.cost import CostNode
-from eqsat.cost.models import byte_count, flops, moved_bytes
+from eqsat.calibration.kernels import DOMAINS, IR_VERSION
 from eqsat.cost.runtimes import LEVELS, NO_RUNTIME
 from eqsat.errors import ArgumentError, EqsatError, ModelError
 from eqsat.files import scratch_folder
-
-SECONDS = 30.0
-"""Seconds for which a process may be silent before it is ended."""
 
 ROUNDS = (7, 40)
 """Fewest and most runs of each kernel."""
@@ -56,40 +38,11 @@ MOST_WHOLE = 400
 _GROUP = 48
 """Kernels that run in turn."""
 
-_GROUP_BYTES = 1 << 29
-"""Bytes of the weights of a group."""
-
-_COPIES = 32
-"""Most copies of a kernel in one model."""
-
 _MANY_COPIES = 32
 """Copies of nothing by which it is seen what each takes."""
 
-_COPY_BYTES = 1 << 26
-"""Most bytes of the weights of all copies, unless there is but one: more than caches hold.
-
-Copies that shared their weights would find them at hand, as nodes of a large network do not.
-"""
-
-_RESULT_BYTES = 1 << 22
-"""Most bytes of the results of all copies, unless they overwrite each other: they have buffers of their own.
-
-In a network a result takes a buffer that was used a few kernels before, and is still in a cache.
-"""
-
-_GATHERED_BYTES = 1 << 18
-"""Most bytes of what all copies read and write that have inputs of their own: caches hold them."""
-
-_WORTH = 2e-4
-"""Seconds that a model should run, so that the call of the runtime does not show."""
-
-_LAUNCH, _FLOPS, _BYTES = 1e-6, 1e12, 2e11
-"""Of a fast processor: seconds of any kernel, and operations and bytes in a second."""
-
-NEEDED_ONLY = {"openvino"}
-"""Runtimes that compute equal nodes once, and nothing that no output needs: see :mod:`eqsat.calibration.gathered`."""
-
-_WORKER = Path(__file__).parent / "engines" / "worker.py"
+_GROUP_BYTES = 1 << 29
+"""Bytes of the weights of a group."""
 
 
 @dataclass(frozen=True)
@@ -175,8 +128,38 @@ class Spent:
         self.reference += each["reference"]
 
 
+class Measurable(Protocol):
+    """A kernel.
+
+    Attributes:
+        key: Equal for equal kernels.
+        family: Its operators.
+    """
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def family(self) -> str: ...
+
+    @property
+    def flops(self) -> float:
+        """Its floating-point operations."""
+
+    @property
+    def bytes(self) -> float:
+        """The bytes that it reads and writes."""
+
+    def copies(self, runtime: str) -> tuple[onnx.ModelProto, int]:
+        """Return a model that computes it as often as it takes to be seen in a runtime, and how often that is.
+
+        Raises:
+            ModelError: It cannot be written.
+        """
+
+
 def measure(
-    kernels: Iterable[Kernel],
+    kernels: Iterable[Measurable],
     setup: Setup,
     reference: float | None = None,
     on_group: Callable[[int], None] | None = None,
@@ -224,14 +207,14 @@ def measure(
 
 
 def _groups(
-    kernels: Iterable[Kernel], runtime: str, failed: dict[str, Timing | str]
+    kernels: Iterable[Measurable], runtime: str, failed: dict[str, Timing | str]
 ) -> Iterator[list[tuple[str, int, onnx.ModelProto]]]:
     """Yield kernels as models; what cannot be one goes to ``failed``."""
     group: list[tuple[str, int, onnx.ModelProto]] = []
     held = 0
     for kernel in kernels:
         try:
-            model, copies = model_of_copies(kernel, runtime)
+            model, copies = kernel.copies(runtime)
         except EqsatError as error:
             failed[kernel.key] = str(error)
             continue
@@ -243,28 +226,6 @@ def _groups(
         held += weights
     if group:
         yield group
-
-
-def model_of_copies(kernel: Kernel, runtime: str = Setup.runtime) -> tuple[onnx.ModelProto, int]:
-    """Return a model that computes a kernel as often as it takes to be seen in a runtime, and how often that is.
-
-    Raises:
-        ModelError: It cannot be written.
-    """
-    most = min(_COPIES, _COPY_BYTES // max(constant_bytes(kernel), 1.0))
-    if runtime in NEEDED_ONLY:
-        most = min(most, _GATHERED_BYTES // max(moved_bytes(kernel.seen) - constant_bytes(kernel), 1.0))
-    elif not is_overwriting(kernel):
-        most = min(most, _RESULT_BYTES // max(byte_count(kernel.seen.type), 1.0))
-    copies = int(max(1, min(math.ceil(_WORTH / _least_seconds(kernel.seen)), most)))
-    return gathered([written_model(kernel)] * copies) if runtime in NEEDED_ONLY else kernel_model(
-        kernel, copies
-    ), copies
-
-
-def _least_seconds(node: CostNode) -> float:
-    """Seconds that a kernel takes at least: what it computes and writes, on a fast processor."""
-    return _LAUNCH + max(flops(node) / _FLOPS, byte_count(node.type) / _BYTES)
 
 
 def _timing(runs: Sequence[float], overhead: float, copies: int) -> Timing:
@@ -292,6 +253,16 @@ def time_models(
     for path, model in zip(paths, models, strict=True):
         onnx.save(model, path)
     return time_files(paths, setup, folder, reference, spent=spent, loading=loading)
+
+
+def save_feed(feed: Mapping[str, Any], folder: Path) -> Path:
+    """Write what models take to a file of arrays, texts as such a file holds them, and return its path."""
+    arrays = {name: np.asarray(array) for name, array in feed.items()}
+    plain: dict[str, Any] = {
+        name: each.astype(str) if each.dtype.kind == "O" else each for name, each in arrays.items()
+    }
+    np.savez(folder / "feeds.npz", **plain)
+    return folder / "feeds.npz"
 
 
 def time_files(
@@ -360,46 +331,16 @@ def _run(
     Returns:
         What the process found, None where it ended before; the model that it was at; and why models failed.
     """
-    process = subprocess.Popen(
-        [sys.executable, "-P", str(_WORKER)],  # not to import modules from its folder
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
     failed: dict[int, str] = {}
     at: int | None = None
-    try:
-        process.stdin.write(json.dumps(request) + "\n")
-        process.stdin.flush()
-        while (said := _line(process)) is not None:
-            if "seconds" in said:
-                return said, at, failed
-            if "failed" in said:
-                failed[said["failed"]] = said["why"]
-            elif said["at"] >= 0:
-                at = said["at"]
-    except OSError:  # it does not read what is written
-        pass
-    finally:
-        process.kill()
-        process.communicate()
+    for said in answers("worker", request):
+        if "seconds" in said:
+            return said, at, failed
+        if "failed" in said:
+            failed[said["failed"]] = said["why"]
+        elif said["at"] >= 0:
+            at = said["at"]
     return None, at, failed
-
-
-def _line(process: subprocess.Popen[str]) -> Any:
-    """What the process says next; None if it ends or is silent for too long."""
-    assert process.stdout is not None
-    timer = Timer(SECONDS, process.kill)
-    timer.daemon = True
-    timer.start()
-    try:
-        line = process.stdout.readline()
-        return json.loads(line) if line.endswith("\n") else None
-    finally:
-        timer.cancel()
 
 
 def _empty() -> onnx.ModelProto:

@@ -6,8 +6,9 @@ import logging
 import time
 from dataclasses import dataclass, replace
 
+from eqsat.calibration.copies import NEEDED_ONLY
 from eqsat.calibration.kernels import VERSION, Kernel, kernel_of
-from eqsat.calibration.measuring import NEEDED_ONLY, Setup
+from eqsat.calibration.measuring import Setup
 from eqsat.calibration.profile import NOISE, Profile, cached, calibrate, remember
 from eqsat.calibration.sizes import Sizes, bound_node
 from eqsat.cost import CostFunction, CostModel, CostNode, Roofline

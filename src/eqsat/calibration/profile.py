@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.calibration.fitted import Fitted, Sample
-from eqsat.calibration.kernels import Kernel
-from eqsat.calibration.measuring import Setup, Spent, Timing, measure
+from eqsat.calibration.measuring import Measurable, Setup, Spent, Timing, measure
 from eqsat.calibration.medley import measure_change
-from eqsat.cost.models import flops, moved_bytes
 from eqsat.errors import ArgumentError, FileError, ModelError, ProfileError
 from eqsat.files import cache_folder, replacing
 
@@ -95,9 +93,9 @@ class Entry:
         return self.spread > NOISE
 
     @staticmethod
-    def of(kernel: Kernel, timing: Timing | str) -> Entry:
+    def of(kernel: Measurable, timing: Timing | str) -> Entry:
         """Return what is known of a kernel that was timed, or not for a reason."""
-        facts = kernel.family, flops(kernel.seen), moved_bytes(kernel.seen)
+        facts = kernel.family, kernel.flops, kernel.bytes
         if isinstance(timing, str):
             return Entry(*facts, skipped=timing)
         return Entry(*facts, timing.seconds, timing.spread)
@@ -289,22 +287,24 @@ def prune() -> list[Path]:
     return removed
 
 
-def calibrate(profile: Profile, kernels: Iterable[Kernel], seconds: float | None = None) -> int:
+def calibrate(
+    profile: Profile, kernels: Iterable[Measurable], seconds: float | None = None, level: str | None = None
+) -> int:
     """Time the kernels that a profile does not have, and add them to it; return how many were added.
 
     Args:
         profile: The profile.
         kernels: What to time.
         seconds: After how many seconds no more kernels are begun; None to time all.
+        level: What the optimizer does to them; None for what it does to the models of the profile.
 
     Raises:
         ModelError: The runtime is missing or does not start.
     """
+    setup = profile.setup if level is None else replace(profile.setup, level=level)
     new = {kernel.key: kernel for kernel in kernels if kernel.key not in profile.entries}
     if new and profile.change is None:
         profile.change, profile.reference = measure_change(profile.setup, profile.reference, profile.spent)
-    timings, profile.reference = measure(
-        new.values(), profile.setup, profile.reference, spent=profile.spent, seconds=seconds
-    )
+    timings, profile.reference = measure(new.values(), setup, profile.reference, spent=profile.spent, seconds=seconds)
     profile.entries |= {key: Entry.of(new[key], timing) for key, timing in timings.items()}
     return len(timings)

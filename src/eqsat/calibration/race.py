@@ -10,10 +10,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
 import onnx
 
-from eqsat.calibration.measuring import EMPTY, ROUNDS, Setup, time_files
+from eqsat.calibration.measuring import EMPTY, ROUNDS, Setup, save_feed, time_files
 from eqsat.errors import ModelError
 from eqsat.files import scratch_folder
 from eqsat.onnx.files import Given, save_to_run
@@ -88,20 +87,25 @@ def race(
         paths = [folder / f"{index}.onnx" for index in range(len(models))]
         for path, model in zip(paths, models, strict=True):
             save_to_run(model, path)
-        fed: dict[str, Any] = {name: _plain(array) for name, array in feed.items()}
-        np.savez(folder / "feeds.npz", **fed)
+        feeds = save_feed(feed, folder)
         onnx.save(EMPTY, folder / "empty_too.onnx")
         files = [folder / "empty_too.onnx", paths[0], *paths]
-        run = partial(_race, files, setup, folder, reference)
+        run = partial(_race, files, feeds, setup, folder, reference)
         found = run(seconds, ROUNDS[0])
         return run(_LONGER * seconds, _MORE * ROUNDS[0]) if repeats and found.is_noisy else found
 
 
 def _race(
-    files: Sequence[Path], setup: Setup, folder: Path, reference: float | None, seconds: float, fewest: int
+    files: Sequence[Path],
+    feeds: Path,
+    setup: Setup,
+    folder: Path,
+    reference: float | None,
+    seconds: float,
+    fewest: int,
 ) -> Race:
     """As :func:`race`, of files: a model that computes nothing, the first model twice, and the others."""
-    times, _ = time_files(files, setup, folder, reference, folder / "feeds.npz", seconds, fewest=fewest)
+    times, _ = time_files(files, setup, folder, reference, feeds, seconds, fewest=fewest)
     empty, first, again, *others = times
     if isinstance(first, str) or isinstance(again, str) or isinstance(empty, str):
         why = [each for each in (first, again, empty) if isinstance(each, str)]
@@ -111,12 +115,6 @@ def _race(
     runs = [itself, *[each if isinstance(each, str) else _run(each, first, call) for each in others]]
     errors = [each.error for each in runs if isinstance(each, Run)]
     return Race(runs, max(abs(control.ratio - 1.0), control.error, *errors))
-
-
-def _plain(array: Any) -> np.ndarray[Any, Any]:
-    """Texts as a file of arrays holds them."""
-    found = np.asarray(array)
-    return found.astype(str) if found.dtype.kind == "O" else found
 
 
 def _run(runs: Sequence[float], first: Sequence[float], call: float) -> Run:

@@ -35,26 +35,33 @@ def version() -> str:
 def kernel(path: str, threads: int, level: str) -> Any:
     """A function that runs a model once, the inputs that are made for it, and the share of its time that counts."""
     optimized = f"{path}.optimized" if level == "all" else ""
-    session = _session(path, threads, level, optimized)
-    feed = {value.name: _array(value) for value in session.get_inputs()}
+    made = session(path, threads, level, optimized)
+    feed = {value.name: _array(value) for value in made.get_inputs()}
     if optimized:
         model = onnx.load(optimized)
         if _LAYOUT in {opset.domain for opset in model.opset_import} and any(map(_is_entry, model.graph.node)):
             return _in_layout(model, feed, path, threads)
-    return _bound(session, feed)
+    return _bound(made, feed)
 
 
 def whole(path: str, threads: int, level: str, feeds: dict[str, Any]) -> Any:
     """As :func:`kernel`, of a model that is no kernel: it runs as it would for its user, who runs it often."""
-    session = _session(path, threads, level, apart=False)
-    feed = {value.name: feeds[value.name] if value.name in feeds else _array(value) for value in session.get_inputs()}
+    made = session(path, threads, level, apart=False)
+    feed = {value.name: feeds[value.name] if value.name in feeds else _array(value) for value in made.get_inputs()}
     if any(array.dtype.kind == "U" for array in feed.values()):
-        return lambda: session.run(None, feed), [], 1.0
-    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in feed.items()}
-    return lambda: session.run_with_ort_values(None, values), list(feed.values()), 1.0
+        return lambda: made.run(None, feed), [], 1.0
+    return _bound(made, feed)
 
 
-def _session(path: str, threads: int, level: str, optimized: str = "", apart: bool = True) -> Any:
+def session(path: str, threads: int, level: str, optimized: str = "", apart: bool = True, recorded: str = "") -> Any:
+    """A session of a model.
+
+    Args:
+        path, threads, level: The model, and how it runs.
+        optimized: Where what the optimizer makes of the model is written.
+        apart: Whether copies of a kernel stay apart.
+        recorded: How the name of the file begins to which is written when each node ran.
+    """
     onnxruntime.set_default_logger_severity(4)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = LEVELS[level]
@@ -62,6 +69,9 @@ def _session(path: str, threads: int, level: str, optimized: str = "", apart: bo
     options.log_severity_level = 4
     if optimized:
         options.optimized_model_filepath = optimized
+    if recorded:
+        options.enable_profiling = True
+        options.profile_file_prefix = recorded
     disabled = KEPT_APART if apart else set()
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled)
 
@@ -109,7 +119,7 @@ def _in_layout(model: Any, feed: dict[str, Any], path: str, threads: int) -> Any
         inputs = list(graph.input)
         changes = _part(model, before, inputs, names)
         onnx.save(changes, f"{path}.before")
-        changed = _session(f"{path}.before", threads, "off").run(
+        changed = session(f"{path}.before", threads, "off").run(
             names, {name: feed[name] for node in before for name in node.input}
         )
         feed |= dict(zip(names, changed, strict=True))
@@ -120,7 +130,7 @@ def _in_layout(model: Any, feed: dict[str, Any], path: str, threads: int) -> Any
         inputs.append(onnx.helper.make_tensor_value_info(node.output[0], onnx.TensorProto.FLOAT, like.shape))
     inside = {node.output[0]: node.input[0] for node in after}
     onnx.save(_part(model, rest, inputs, [inside.get(value.name, value.name) for value in graph.output]), path)
-    return _bound(_session(path, threads, "off"), feed)
+    return _bound(session(path, threads, "off"), feed)
 
 
 def _part(model: Any, nodes: Any, inputs: Any, outputs: Any) -> Any:
