@@ -31,6 +31,7 @@ $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m compileall -q src rules extraction  # each process starts faster, also with PYTHONDONTWRITEBYTECODE
 	touch $@
 
 clean:
