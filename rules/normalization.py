@@ -21,7 +21,7 @@ from eqsat.rules.axes import inverse_order, is_last, reduced_axes
 from eqsat.rules.batch_norms import batch_norms
 from eqsat.rules.products import as_parameter
 from eqsat.rules.types import floats, is_float, is_short_float, is_wide, keeps_floats, rank_of
-from eqsat.rules.values import epsilon_of, one, vector, vector_along, zero
+from eqsat.rules.values import epsilon_of, one, scalar, vector, vector_along, zero
 
 ROUNDING = Soundness.ROUNDING
 FINITE = Soundness.FINITE
@@ -43,6 +43,7 @@ unscaled = nn.layer_norm(x, one, zero)
 unshifted = nn.layer_norm(x, gamma, zero)
 scaled_only = nn.layer_norm(x, g, beta)
 second_moment = mean(x * x)
+bare_inverse = rsqrt(second_moment)
 power_difference = second_moment - average * average
 off_average = x - like(average, x, keepdims=True)
 spread_given = is_op("variance")(x, average)
@@ -122,6 +123,8 @@ def absorbing(name: str, call: DFPattern) -> list[Rewrite]:
 layer_norms = RuleSet(
     "layer-norms",
     [
+        # exporters leave out an epsilon that is nearly nothing
+        rewrite("no-epsilon-is-zero", bare_inverse, rsqrt(second_moment + scalar(0, x)), floats(x)),
         # (x - mean x) / sqrt(mean((x - mean x)^2) + eps)
         rewrite(
             "layer-norm",

@@ -94,6 +94,8 @@ DEFAULT |= {
         "nn.layer_norm",
         lambda x: centered(x) / relay.sqrt(relay.variance(x, -1, keepdims=True, with_mean=mean(x)) + const(1e-5)),
     ),
+    "no epsilon": ("nn.layer_norm", lambda x: centered(x) / relay.sqrt(mean(centered(x) * centered(x)))),
+    "mean of squares, no epsilon": ("nn.rms_norm", lambda x: x / relay.sqrt(mean(x * x))),
     "length": ("nn.l2_normalize", lambda x: x / relay.sqrt(relay.maximum(sum_of_squares(x), const(1e-6)))),
     "bounded length": ("nn.l2_normalize", lambda x: x / relay.maximum(relay.sqrt(sum_of_squares(x)), const(1e-6))),
 }
