@@ -19,6 +19,7 @@ from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import is_last, permutation, reduced_axes
 from eqsat.rules.normalization import is_vector
+from eqsat.rules.operators import view
 from eqsat.rules.types import floats, is_float, is_scalar, is_wide, rank_of, same_sizes
 from eqsat.rules.values import epsilon_of, one, only_number, vector_along
 
@@ -164,6 +165,15 @@ turned_keys = transpose(k)
 over_columns = nn.matmul(q, turned_keys)
 
 
+viewed_keys = view(k)
+over_viewed = nn.matmul(q, viewed_keys)
+
+
+def multiplies_columns(attrs: Attrs, ty: TensorType) -> bool:
+    """Guard: a product of queries with matrices for each head whose columns are keys."""
+    return not attrs.transpose_a and not attrs.transpose_b and rank_of(ty) == 4
+
+
 def puts_heads_and_elements_first(attrs: Attrs, product: Attrs, ty: TensorType) -> bool:
     """Guard: a transpose makes of keys (batch, place, head, element) a matrix for each head whose columns are keys."""
     plain = not product.transpose_a and not product.transpose_b
@@ -186,6 +196,14 @@ keys = RuleSet(
 attention = RuleSet(
     "attention",
     [
+        # convolutions make keys (batch, head, element, place)
+        rewrite(
+            "viewed-keys-as-rows",
+            over_viewed,
+            like(over_viewed, q, transpose(viewed_keys, axes=(0, 1, 3, 2)), transpose_b=True),
+            when(multiplies_columns, attrs_of(over_viewed), type_of(viewed_keys)),
+            soundness=ROUNDING,
+        ),
         *[
             of_heads(f"{prefix}attention", form, nn.attention(q, k, v, **said), *guards)
             for prefix, form, said, guards in FORMS
