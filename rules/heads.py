@@ -163,8 +163,6 @@ def masked(name: str, mask: DFPattern, *guards: Guard, soundness: Soundness = RO
 
 turned_keys = transpose(k)
 over_columns = nn.matmul(q, turned_keys)
-
-
 viewed_keys = view(k)
 over_viewed = nn.matmul(q, viewed_keys)
 

@@ -67,7 +67,9 @@ def test_keys_whose_elements_come_before_their_places_are_turned() -> None:
     """As a convolution over places makes them."""
     text = """(float[2,3,5,8] q, float[2,24,5] k, float[2,3,5,8] v) => (float[2,3,5,8] y) <
             int64[4] apart = {2, 3, 8, 5}, float quarter = {0.25}
-        > { t = Reshape (k, apart) s = MatMul (q, t) d = Mul (s, quarter) p = Softmax <axis=-1> (d) y = MatMul (p, v) }"""
+        > {
+            t = Reshape (k, apart) s = MatMul (q, t) d = Mul (s, quarter) p = Softmax <axis=-1> (d) y = MatMul (p, v)
+        }"""
     shape = (2, 3, 5, 8)
     assert same_results(text, q=shape, k=(2, 24, 5), v=shape) == {"Reshape": 1, "Transpose": 1, "Attention": 1}
 
