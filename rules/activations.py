@@ -226,6 +226,7 @@ met_bounds = RuleSet("met-bounds", [*bounded("maximum", np.maximum), *bounded("m
 sixth, root_of_half = filled(1 / 6, "sixth"), filled(math.sqrt(0.5), "root_of_half")
 third_power = filled(0.044715, "third_power")
 root_of_two_over_pi = filled(math.sqrt(2 / math.pi), "root_of_two_over_pi")
+third_power_scaled = filled(0.044715 * math.sqrt(2 / math.pi), "third_power_scaled")
 
 gate = clip(x + three)
 hard = (x * gate) * sixth | x * (gate * sixth)
@@ -234,8 +235,8 @@ odd = erf(x * root_of_half)
 
 def half_of_one_plus(odd: DFPattern) -> DFPattern:
     """x (1 + odd) / 2, where constants have met and as it is written before"""
-    whole = (x * (odd + one)) * half | (x * half) * (odd + one)
-    return whole | x * half + (x * odd) * half | x * (odd * half + half)
+    whole = (x * (odd + one)) * half | (x * half) * (odd + one) | (x + x * odd) * half
+    return whole | x * half + (x * odd) * half | x * half + (x * half) * odd | x * (odd * half + half)
 
 
 half_of_one_plus_erf = half_of_one_plus(odd)
@@ -245,8 +246,11 @@ inside = (
     | (x + ((x * third_power) * x) * x) * root_of_two_over_pi
     | (((x * x) * third_power + one) * x) * root_of_two_over_pi
     | (((x * third_power) * x) + one) * (x * root_of_two_over_pi)
+    | x * root_of_two_over_pi + cube_by_square * third_power_scaled
+    | x * ((x * x) * third_power_scaled + root_of_two_over_pi)
 )
 half_of_one_plus_tanh = half_of_one_plus(tanh(inside))
+half_of_one_plus_tanh_of_half = half_of_one_plus(tanh(x * half))
 
 recognised = RuleSet(
     "recognised",
@@ -280,6 +284,14 @@ recognised = RuleSet(
             keeps_floats(half_of_one_plus_tanh, x),
             soundness=ROUNDING,
             contracts=True,
+        ),
+        # x (1 + tanh(x / 2)) / 2 = x sigmoid(x)
+        rewrite(
+            "swish-by-tanh",
+            half_of_one_plus_tanh_of_half,
+            nn.swish(x),
+            keeps_floats(half_of_one_plus_tanh_of_half, x),
+            soundness=ROUNDING,
         ),
     ],
 )

@@ -77,6 +77,15 @@ DEFAULT: dict[str, tuple[str, Callable[[Expr], Expr]]] = {
         "nn.gelu",
         lambda x: x * (const(0.5) * (const(1.0) + relay.tanh(const(k) * (x + x * (x * (const(0.044715) * x)))))),
     ),
+    "erf, added before the factor": ("nn.gelu", lambda x: (x + x * relay.erf(x * const(0.70710678))) * const(0.5)),
+    "tanh, constants multiplied": (
+        "nn.gelu",
+        lambda x: const(0.5) * x * (const(1.0) + relay.tanh(x * (x * x * const(0.044715 * k) + const(k)))),
+    ),
+    "tanh, a sum of powers": (
+        "nn.gelu",
+        lambda x: const(0.5) * x * (const(1.0) + relay.tanh(x * const(k) + x * x * x * const(0.044715 * k))),
+    ),
     "clip": ("hardswish", lambda x: x * (relay.clip(x + const(3.0), 0, 6) / const(6.0))),
     "softmax": ("nn.softmax", softmax_of),
     "root": ("nn.layer_norm", lambda x: centered(x) / relay.sqrt(mean(centered(x) * centered(x)) + const(1e-5))),
@@ -108,6 +117,7 @@ DEFAULT |= {
     ),
     "ramp of itself": ("hardswish", lambda x: relay.nn.hard_sigmoid(x, 1 / 6, 0.5) * x),
     "silu": ("nn.swish", lambda x: x / (const(1.0) + relay.exp(-x))),
+    "silu by tanh": ("nn.swish", lambda x: x * const(0.5) * (relay.tanh(x * const(0.5)) + const(1.0))),
     "mish": ("nn.mish", lambda x: relay.tanh(relay.nn.softplus(x)) * x),
     "sum of squares": ("sum_of_squares", lambda x: relay.sum(relay.power(x, const(2.0)), axis=-1)),
     "length of a vector": ("norm_l2", lambda x: relay.sqrt(sum_of_squares(x))),
