@@ -9,16 +9,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Array, Guard, Rewrite, RuleSet, Soundness
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import Array, Compute, Guard, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.dataflow_pattern import DFPattern
+from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import mean, rsqrt, tanh, transpose
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import is_last, permutation, reduced_axes
-from eqsat.rules.normalization import is_vector
+from eqsat.rules.normalization import between_casts, is_vector
 from eqsat.rules.operators import view
 from eqsat.rules.types import floats, is_float, is_scalar, is_wide, rank_of, same_sizes
 from eqsat.rules.values import epsilon_of, one, only_number, vector_along
@@ -32,6 +32,8 @@ ROUNDING = Soundness.ROUNDING
 squares = mean(x * x)
 normalized = x * rsqrt(squares + eps)
 unscaled = nn.rms_norm(x, one)
+length = is_op("norm_l2")(x)
+of_length_one = x / length
 
 
 def over_last_axis(ty: TensorType, attrs: Attrs) -> bool:
@@ -39,18 +41,48 @@ def over_last_axis(ty: TensorType, attrs: Attrs) -> bool:
     return bool(ty.shape and attrs.keepdims) and reduced_axes(attrs, ty) == (rank_of(ty) - 1,)
 
 
+def unscaled_norm(epsilon: Compute | float) -> DFPattern:
+    """x / sqrt(mean(x^2) + epsilon)"""
+    return nn.rms_norm(x, vector_along(1, x, -1), axis=-1, epsilon=epsilon, scale=False)
+
+
+def root_of_share(ty: TensorType) -> Array | Refusal:
+    """The root of 1 divided by the length of the last axis."""
+    size = ty.shape[-1]
+    return np.asarray(size**-0.5, ty.dtype) if isinstance(size, int) and size else refuse("its length is not known")
+
+
 rms_norms = RuleSet(
     "rms-norms",
     [
+        between_casts("rms-norm", nn.rms_norm, c),
         rewrite(
             "rms-norm",
             normalized,
-            nn.rms_norm(x, vector_along(1, x, -1), axis=-1, epsilon=compute(epsilon_of, value_of(eps)), scale=False),
+            unscaled_norm(compute(epsilon_of, value_of(eps))),
             when(over_last_axis, type_of(x), attrs_of(squares)),
             floats(x),
             when(is_wide, type_of(x)),
             soundness=ROUNDING,
         ),
+        # x / |x| c = x / sqrt(mean(x^2)) (c / sqrt n)
+        rewrite(
+            "scaled-length-one-is-rms-norm",
+            of_length_one * c,
+            unscaled_norm(0.0) * (c * compute(root_of_share, type_of(x))),
+            when(over_last_axis, type_of(x), attrs_of(length)),
+            floats(x, c),
+            when(is_wide, type_of(x)),
+            soundness=ROUNDING,
+        ),
+        # the scale may come in earlier
+        *[
+            rewrite(f"{name}-rms-norm", whole, normalized * gamma, when(is_wide, type_of(x)), soundness=ROUNDING)
+            for name, whole in (
+                ("scale-before", (x * gamma) * rsqrt(squares + eps)),
+                ("scale-of-inverse-of", x * (rsqrt(squares + eps) * gamma)),
+            )
+        ],
         rewrite(
             "rms-norm-scale",
             unscaled * gamma,

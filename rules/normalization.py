@@ -10,18 +10,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Array, Compute, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
-from eqsat.relay.op import clip, mean, rsqrt, sqrt, sum, transpose
+from eqsat.relay.op import cast, clip, mean, power, rsqrt, sqrt, sum, transpose
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.axes import inverse_order, is_last, reduced_axes
 from eqsat.rules.batch_norms import batch_norms
 from eqsat.rules.products import as_parameter
 from eqsat.rules.types import floats, is_float, is_short_float, is_wide, keeps_floats, rank_of
-from eqsat.rules.values import epsilon_of, one, scalar, vector, vector_along, zero
+from eqsat.rules.values import all_positive, epsilon_of, filled, one, scalar, vector, vector_along, zero
 
 ROUNDING = Soundness.ROUNDING
 FINITE = Soundness.FINITE
@@ -29,6 +29,7 @@ FINITE = Soundness.FINITE
 x, gamma, beta, center, spread = variables("x gamma beta center spread")
 eps, c, s = constants("eps c s")
 g, b, m, v = constants("g b m v")
+minus_half = filled(-0.5, "minus_half")
 
 
 # ---- layer normalization
@@ -44,9 +45,12 @@ unshifted = nn.layer_norm(x, gamma, zero)
 scaled_only = nn.layer_norm(x, g, beta)
 second_moment = mean(x * x)
 bare_inverse = rsqrt(second_moment)
+moment_and_more = second_moment + eps
+power_of_moment = power(moment_and_more, minus_half)
 power_difference = second_moment - average * average
 off_average = x - like(average, x, keepdims=True)
 spread_given = is_op("variance")(x, average)
+turned = average - x
 scaled_before, scaled_deviation = (moved * gamma) * inverse, moved * (inverse * gamma)
 
 
@@ -120,9 +124,46 @@ def absorbing(name: str, call: DFPattern) -> list[Rewrite]:
     ]
 
 
+def shortened(parameter: Array) -> Array | Refusal:
+    """A parameter in float16, if it loses nothing."""
+    with np.errstate(over="ignore"):
+        short = parameter.astype(np.float16)
+    return short if np.array_equal(short, parameter) else refuse("a parameter is no number of float16")
+
+
+def is_widened(data: TensorType, inside: TensorType, narrowed: TensorType) -> bool:
+    """Guard: float16 is normalized as float32, and narrowed again."""
+    return (data.dtype, inside.dtype, narrowed.dtype) == ("float16", "float32", "float16")
+
+
+def between_casts(name: str, call: Callable[..., DFPattern], *parameters: DFPattern) -> Rewrite:
+    """cast(norm(cast(x))) = norm(x): a normalization of float16 has statistics of float32."""
+    inside = call(cast(x), *parameters)
+    narrowed = cast(inside)
+    short = [compute(shortened, value_of(each)) for each in parameters]
+    return rewrite(
+        f"{name}-between-casts",
+        narrowed,
+        like(inside, x, *short),
+        when(is_widened, type_of(x), type_of(inside), type_of(narrowed)),
+        soundness=ROUNDING,
+    )
+
+
 layer_norms = RuleSet(
     "layer-norms",
     [
+        between_casts("layer-norm", nn.layer_norm, g, b),
+        # (mean x - x)^2 = (x - mean x)^2
+        rewrite("deviation-either-way", turned * turned, moved * moved, when(is_float, type_of(x))),
+        rewrite(
+            "power-is-inverse-root",
+            power_of_moment,
+            rsqrt(moment_and_more),
+            keeps_floats(power_of_moment, moment_and_more),
+            when(all_positive, value_of(eps)),
+            soundness=ROUNDING,
+        ),
         # exporters leave out an epsilon that is nearly nothing
         rewrite("no-epsilon-is-zero", bare_inverse, rsqrt(second_moment + scalar(0, x)), floats(x)),
         # (x - mean x) / sqrt(mean((x - mean x)^2) + eps)

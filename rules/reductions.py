@@ -84,6 +84,14 @@ total = sum(x)
 shared = total * a
 
 squares, magnitudes, exponentials = sum(x * x), sum(abs(x)), sum(exp(x))
+of_squares, length = is_op("sum_of_squares")(x), is_op("norm_l2")(x)
+
+
+def written(name: str, lhs: DFPattern, call: DFPattern) -> Rewrite:
+    """A function of a sum of squares as that sum: what a normalization is found in."""
+    attrs = {field: attribute(call, field) for field in _FIELDS}
+    return rewrite(name, lhs, sum(x * x).has_attr(attrs), floats(x), when(is_wide, type_of(x)), soundness=ROUNDING)
+
 
 functions = RuleSet(
     "functions-of-sums",
@@ -93,6 +101,8 @@ functions = RuleSet(
         of_sum("norm_l2", sqrt(squares), squares),
         of_sum("log_sum", log(total), total),
         of_sum("log_sum_exp", log(exponentials), exponentials, Soundness.FINITE),  # only this form overflows
+        written("sum-of-squares-written-out", of_squares, of_squares),
+        written("square-of-norm-l2", length * length, length),
     ],
 )
 

@@ -12,6 +12,8 @@ import pytest
 import eqsat
 from eqsat import relay, rules
 from eqsat.relay.expr import Expr
+from eqsat.relay.interpreter import evaluate
+from eqsat.relay.op.op import make_attrs
 
 const = relay.const
 k = 0.7978845608
@@ -60,6 +62,14 @@ def three_bounds(x: Expr) -> Expr:
     return relay.maximum(const(high[::-1].copy()), relay.maximum(relay.maximum(x, const(low)), const(high)))
 
 
+def reduced(name: str) -> Callable[[Expr], Expr]:
+    """One of the operators that ONNX has beside sums."""
+    op = relay.Op.get(name)
+    return lambda x: relay.Call(op, [x], make_attrs(op, {"axis": (-1,), "keepdims": True}))
+
+
+SUM_OF_SQUARES, NORM_L2 = reduced("sum_of_squares"), reduced("norm_l2")
+
 DEFAULT: dict[str, tuple[str, Callable[[Expr], Expr]]] = {
     "erf": ("nn.gelu", lambda x: const(0.5) * x * (const(1.0) + relay.erf(x / relay.sqrt(const(2.0))))),
     "erf, distributed": ("nn.gelu", lambda x: const(0.5) * x + const(0.5) * x * relay.erf(x / const(1.41421356))),
@@ -105,6 +115,28 @@ DEFAULT |= {
     ),
     "no epsilon": ("nn.layer_norm", lambda x: centered(x) / relay.sqrt(mean(centered(x) * centered(x)))),
     "mean of squares, no epsilon": ("nn.rms_norm", lambda x: x / relay.sqrt(mean(x * x))),
+    "deviation either way": (
+        "nn.layer_norm",
+        lambda x: centered(x) * relay.rsqrt(mean((mean(x) - x) * (mean(x) - x)) + const(1e-5)),
+    ),
+    "sum of squares as one operator": (
+        "nn.rms_norm",
+        lambda x: x / relay.sqrt(SUM_OF_SQUARES(x) / const(8.0) + const(1e-5)),
+    ),
+    "length, squared": (
+        "nn.rms_norm",
+        lambda x: x / relay.sqrt(NORM_L2(x) * NORM_L2(x) / const(8.0) + const(1e-5)),
+    ),
+    "length, scaled": ("nn.rms_norm", lambda x: x / NORM_L2(x) * const(np.arange(1, 9, dtype="f4"))),
+    "power": ("nn.rms_norm", lambda x: relay.power(mean(x * x) + const(1e-5), const(-0.5)) * x),
+    "scale before the root": (
+        "nn.rms_norm",
+        lambda x: x * const(np.arange(1, 9, dtype="f4")) * relay.rsqrt(mean(x * x) + const(1e-5)),
+    ),
+    "scale of the inverse root": (
+        "nn.rms_norm",
+        lambda x: x * (relay.rsqrt(mean(x * x) + const(1e-5)) * const(np.arange(1, 9, dtype="f4"))),
+    ),
     "length": ("nn.l2_normalize", lambda x: x / relay.sqrt(relay.maximum(sum_of_squares(x), const(1e-6)))),
     "bounded length": ("nn.l2_normalize", lambda x: x / relay.maximum(relay.sqrt(sum_of_squares(x)), const(1e-6))),
 }
@@ -220,6 +252,19 @@ def test_what_is_the_same_along_the_axis_does_not_move_a_softmax(
     added = const(shift * np.arange(1, math.prod(shape) + 1, dtype="float32").reshape(shape))
     best = eqsat.optimize(relay.nn.softmax(x + added, axis=-1))
     assert ("add" not in str(best)) is gone
+
+
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])
+def test_a_normalization_of_float16_as_float32_is_one_of_float16(norm: str) -> None:
+    x = relay.var("x", shape=(4, 8), dtype="float16")
+    wide = relay.cast(x, "float32")
+    of = centered(wide) if norm == "layer_norm" else wide
+    normalized = of / relay.sqrt(mean(of * of) + const(1e-5))
+    graph = relay.cast(normalized, "float16") * const(np.arange(1, 9, dtype="f2"))
+    best = eqsat.optimize(graph)
+    assert only_operator(graph, rules.default) == f"nn.{norm}"
+    feed = {x: np.random.default_rng(0).normal(0, 500, (4, 8)).astype("f2")}  # squares that float16 has not
+    np.testing.assert_allclose(evaluate(best, feed), evaluate(graph, feed), rtol=2e-3)
 
 
 def test_a_layer_norm_has_one_form_whether_its_shift_is_zero_or_not_there() -> None:

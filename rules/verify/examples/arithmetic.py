@@ -118,6 +118,18 @@ def instance_norm(draw: Draw) -> Any:
     return centered * rsqrt(mean(centered * centered, axis=axes, keepdims=True) + number(1e-3, ty))
 
 
+def between_casts(draw: Draw, norm: Callable[..., Expr], parameters: int) -> Any:
+    """A normalization of float16 as float32, mostly narrowed again, and mostly by numbers that float16 has."""
+    data = draw.tensor(draw.rng.randint(1, 3), "float16")
+    axis = draw.rng.randrange(len(data.shape))
+    among = draw.rng.choice(((0.5, 1.0, 3.0), (0.5, 1.0, 3.0), (0.1, 1.0)))
+    vectors = [
+        np.array([draw.rng.choice(among) for _ in range(data.concrete_shape[axis])], "f4") for _ in range(parameters)
+    ]
+    wide = norm(cast(Var("x", data), "float32"), *map(const, vectors), axis=axis, epsilon=1e-3)
+    return cast(wide, draw.rng.choice(("float16", "float16", "float16", "float64")))
+
+
 EXAMPLES: dict[str, Examples] = {
     "cast-into-running-sum": cast_sums,
     "add-add-large-constant": partial(by_large_constants, operator=add),
@@ -134,4 +146,6 @@ EXAMPLES: dict[str, Examples] = {
     "bias-bias": partial(behind_weight, between=nn.bias_add, behind=nn.bias_add),
     "batch-norm": batch_norm,
     "instance-norm": instance_norm,
+    "layer-norm-between-casts": partial(between_casts, norm=nn.layer_norm, parameters=2),
+    "rms-norm-between-casts": partial(between_casts, norm=nn.rms_norm, parameters=1),
 }
