@@ -12,6 +12,7 @@ from eqsat.egraph.author import (
     base,
     compute,
     constants,
+    derived,
     like,
     refuse,
     rewrite,
@@ -61,7 +62,8 @@ def outputs(weight: TensorType) -> Shape | Refusal:
 
 def through(product: Product) -> list[Rewrite]:
     """Shifts and scales of the data of a convolution, as its bias and in its weight."""
-    shifted, scaled_and_shifted = product(x + c, w), product(x * s + c, w)
+    moved, multiple = x + c, x * s
+    shifted, scaled_and_shifted = product(moved, w), product(multiple + c, w)
     image = broadcast_to(
         reshape(c, newshape=compute(beside, type_of(c), type_of(x))),
         shape=compute(window, attrs_of(shifted), type_of(x), type_of(w)),
@@ -79,6 +81,7 @@ def through(product: Product) -> list[Rewrite]:
             when(lambda attrs, weight: bool(product.weight(attrs, weight)), attrs_of(shifted), type_of(w)),
             when(is_nonzero, value_of(c)),
             floats_alike(x, w, c, shifted),
+            derived(moved, x),
             soundness=ROUNDING,
         ),
         # (x s + c) (*) w = (x + c / s) (*) (s w)
@@ -90,6 +93,7 @@ def through(product: Product) -> list[Rewrite]:
             when(scales_safely, value_of(s)),
             floats_alike(x, w, s, c, scaled_and_shifted),
             bare(x),
+            derived(multiple, x),
             soundness=ROUNDING,
         ),
     ]

@@ -18,6 +18,7 @@ from eqsat.egraph.author import (
     base,
     compute,
     constants,
+    derived,
     distinct,
     factor,
     like,
@@ -59,14 +60,17 @@ FINITE = Soundness.FINITE
 
 def absorbing(product: Product) -> list[Rewrite]:
     """Scales and shifts of the data and of the result of a product, absorbed by its weight and bias."""
-    plain, scaled = product(x, w), product(x * s, w)
+    multiple = x * s
+    plain, scaled = product(x, w), product(multiple, w)
+    multiplied = plain * s
     return [
         # (x (*) w) s = x (*) (w s)
         rewrite(
             f"scale-into-{product.short}",
-            plain * s,
+            multiplied,
             like(plain, x, scaled_weight(product, "outputs", w, s, plain, plain)),
             floats_alike(x, w, s, plain),
+            derived(multiplied, plain),
             soundness=ROUNDING,
         ),
         # (x s) (*) w = x (*) (s w)
@@ -76,6 +80,7 @@ def absorbing(product: Product) -> list[Rewrite]:
             like(scaled, x, scaled_weight(product, "inputs", w, s, x, scaled)),
             floats_alike(x, w, s, scaled),
             bare(x),
+            derived(multiple, x),
             soundness=ROUNDING,
         ),
         # y + c = bias(y, c) where c varies along the channels only
@@ -93,6 +98,7 @@ def absorbing(product: Product) -> list[Rewrite]:
 
 shifted = nn.bias_add(y, b)
 shifted_again = nn.bias_add(shifted, c)
+bias_and_shift, scaled_bias = shifted + c, shifted * s
 
 biases = RuleSet(
     "biases",
@@ -102,9 +108,9 @@ biases = RuleSet(
         # (y + b) + c = y + (b + c)
         rewrite(
             "shift-of-bias",
-            shifted + c,
+            bias_and_shift,
             like(shifted, y, b + as_parameter(c, y, shifted)),
-            distinct(shifted, y),
+            distinct(bias_and_shift, shifted, y),
             weighted(y),
             soundness=ROUNDING,
             contracts=True,
@@ -114,7 +120,7 @@ biases = RuleSet(
             shifted_again,
             like(shifted, y, b + c),
             when(lambda inner, outer: inner == outer, attrs_of(shifted), attrs_of(shifted_again)),
-            distinct(shifted, y),
+            distinct(shifted_again, shifted, y),
             weighted(y),
             soundness=ROUNDING,
             contracts=True,
@@ -129,8 +135,9 @@ biases = RuleSet(
         # (y + b) s = y s + b s
         rewrite(
             "scale-of-bias",
-            shifted * s,
+            scaled_bias,
             like(shifted, y * s, b * as_parameter(s, y, shifted)),
+            derived(scaled_bias, shifted),
             weighted(y),
             soundness=ROUNDING,
         ),
@@ -164,7 +171,8 @@ def is_nonzero(value: Array) -> bool:
 
 def shift_through(product: Product) -> Rewrite:
     """(x + c) w = x w + c w"""
-    moved = product(x + c, w)
+    shifted = x + c
+    moved = product(shifted, w)
     row = broadcast_to(
         reshape(c, newshape=compute(row_shape, type_of(c), type_of(x))), shape=compute(full_row, type_of(x))
     )
@@ -176,6 +184,7 @@ def shift_through(product: Product) -> Rewrite:
         when(is_plain_matrix, attrs_of(moved), type_of(w)),
         when(is_nonzero, value_of(c)),
         floats_alike(x, c, w, moved),
+        derived(shifted, x),
         soundness=ROUNDING,
     )
 
@@ -294,7 +303,8 @@ def through_activation(name: str, activation: Callable[[DFPattern], DFPattern]) 
 
 def forward(product: Product, name: str, activation: Callable[[DFPattern], DFPattern]) -> Rewrite:
     """relu(x s) (*) w = relu(x) (*) (s w), s > 0"""
-    active = activation(x * s)
+    multiple = x * s
+    active = activation(multiple)
     whole = product(active, w)
     return rewrite(
         f"scale-through-{name}-into-{product.short}",
@@ -302,6 +312,7 @@ def forward(product: Product, name: str, activation: Callable[[DFPattern], DFPat
         like(whole, like(active, x), scaled_weight(product, "inputs", w, s, x, whole)),
         when(scales_positively, value_of(s)),
         floats_alike(x, w, s, whole),
+        derived(multiple, x),
         soundness=ROUNDING,
     )
 

@@ -15,11 +15,11 @@ from eqsat.egraph.rule import Array, Compute, Refusal, Rewrite, RuleSet, Soundne
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
-from eqsat.relay.op import cast, clip, mean, power, rsqrt, sqrt, sum, transpose
+from eqsat.relay.op import broadcast_to, cast, clip, mean, power, rsqrt, sqrt, sum, transpose
 from eqsat.relay.ty import TensorType, Type
 from eqsat.rules.axes import inverse_order, is_last, reduced_axes
 from eqsat.rules.batch_norms import batch_norms
-from eqsat.rules.products import as_parameter
+from eqsat.rules.products import as_parameter, every_channel
 from eqsat.rules.types import floats, is_float, is_short_float, is_wide, keeps_floats, rank_of
 from eqsat.rules.values import all_positive, epsilon_of, filled, one, scalar, vector, vector_along, zero
 
@@ -50,6 +50,7 @@ power_of_moment = power(moment_and_more, minus_half)
 power_difference = second_moment - average * average
 off_average = x - like(average, x, keepdims=True)
 spread_given = is_op("variance")(x, average)
+channels = compute(lambda of, attrs: every_channel(of, attrs.axis), type_of(x), attrs_of(scaled_only))
 turned = average - x
 scaled_before, scaled_deviation = (moved * gamma) * inverse, moved * (inverse * gamma)
 
@@ -223,7 +224,7 @@ layer_norms = RuleSet(
         rewrite(
             "shift-of-layer-norm",
             scaled_only + c,
-            like(scaled_only, x, g, as_parameter(c, x, scaled_only), center=True),
+            like(scaled_only, x, g, broadcast_to(as_parameter(c, x, scaled_only), shape=channels), center=True),
             when(lambda attrs: bool(attrs.scale) and not attrs.center, attrs_of(scaled_only)),
             floats(x, c),
             soundness=ROUNDING,

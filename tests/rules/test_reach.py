@@ -49,11 +49,17 @@ def quick_gelu(x: Expr) -> Expr:
     return x * relay.sigmoid(x * const(1.702))
 
 
-def heads_of_three(tokens: Expr) -> list[Expr]:
+def heads_of_three(tokens: Expr, last: Callable[[Expr], Expr] = lambda product: product) -> list[Expr]:
     weights = array(8, 8, low=0.1), array(8, 8, low=0.2), array(8, 4, low=0.3)
-    products = [nn.matmul(tokens, weight) for weight in weights]
+    first, second, third = (nn.matmul(tokens, weight) for weight in weights)
+    products = [first, second, last(third)]
     views = [relay.reshape(each, newshape=(2, 6, -1, 4)) for each in products]
     return [relay.transpose(each, axes=(0, 2, 1, 3)) for each in views]
+
+
+def like_a_mask(value: Expr) -> Expr:
+    """The value, written as a choice between it and itself: the first choice of the graph."""
+    return relay.where(const(np.arange(4) > 1), value, value)
 
 
 def image_bias(scale: Expr) -> Expr:
@@ -234,6 +240,21 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
     "heads of three products are split and put first once": (
         "nn.matmul reshape transpose split",
         lambda: relay.Tuple(heads_of_three(relay.var("tokens", shape=(2, 6, 8)))),
+    ),
+    "a value that equals one of the three products does not take its place": (
+        "nn.matmul reshape transpose split",
+        lambda: relay.Tuple(heads_of_three(relay.var("tokens", shape=(2, 6, 8)), like_a_mask)),
+    ),
+    "a shift by a number becomes the shift of a normalization that has none": (
+        "nn.layer_norm",
+        lambda: nn.layer_norm(relay.var("rows", shape=(3, 8)), array(8), array(8), center=False) + const(0.5),
+    ),
+    "a shift by nothing before a product is none": (
+        "nn.dense",
+        lambda: (
+            nn.dense(relay.var("rows", shape=(3, 64)) + const(np.zeros(64, "float32")), array(64, 64))
+            + const(np.zeros(64, "float32"))
+        ),
     ),
     "a product with one-hot rows is a gather": ("clip take", lambda: one_hot_product(relay.clip(words(), 0, 6))),
     "unless an index may be out of range": (

@@ -12,6 +12,7 @@ from eqsat.egraph.number_levels import ABOVE_LEAST, MODEST, REAL
 from eqsat.egraph.rule import (
     Base,
     Compute,
+    Derived,
     Distinct,
     Examples,
     Guard,
@@ -157,6 +158,19 @@ def bare(pattern: DFPattern) -> Settled:
     return Settled(pattern, "bare")
 
 
+def derived(pattern: DFPattern, operand: DFPattern) -> Derived:
+    """A condition: a sum or product with a constant comes from its operand (:mod:`eqsat.egraph.bases`).
+
+    Where ``y`` is ``x * 3``, and ``x`` but for rounding ``y * 0.33333334``, ``y`` comes from ``x``, and not ``x`` from
+    ``y``. A rule that moved both constants into the weights behind would never end.
+
+    Args:
+        pattern: What matches the sum or product.
+        operand: What matches its operand that is no constant.
+    """
+    return Derived(pattern, operand)
+
+
 def real(pattern: DFPattern) -> Numbers:
     """Condition: every element of what ``pattern`` matched is a real number (:mod:`eqsat.egraph.number_levels`)."""
     return Numbers(pattern, REAL)
@@ -198,7 +212,7 @@ def rewrite(
     name: str,
     lhs: Any,
     rhs: Any = None,
-    *guards: Guard | Distinct | NonConstant | Base | Settled | Numbers,
+    *guards: Guard | Distinct | NonConstant | Base | Settled | Derived | Numbers,
     soundness: Soundness = Soundness.EXACT,
     examples: Examples | None = None,
     contracts: bool = False,
@@ -235,15 +249,16 @@ def rewrite(
     if len(templates) not in (1, len(roots)):
         raise RuleError(f"rule {name}: {len(roots)} patterns on the left and {len(templates)} templates on the right")
     for guard in guards:
-        if not isinstance(guard, (Guard, Distinct, NonConstant, Base, Settled, Numbers)):
+        if not isinstance(guard, (Guard, Distinct, NonConstant, Base, Settled, Derived, Numbers)):
             raise RuleError(f"rule {name}: {guard!r} is no condition: make one by when(), distinct() and so on")
     when = tuple([guard for guard in guards if isinstance(guard, Guard)])
     different = tuple([guard for guard in guards if isinstance(guard, Distinct)])
     unknown = tuple([guard for guard in guards if isinstance(guard, NonConstant)])
     bases = tuple([guard for guard in guards if isinstance(guard, Base)])
     settled = tuple([guard for guard in guards if isinstance(guard, Settled)])
+    comes = tuple([guard for guard in guards if isinstance(guard, Derived)])
     numbers = tuple([guard for guard in guards if isinstance(guard, Numbers)])
-    conditions = when, different, unknown, bases, settled, numbers
+    conditions = when, different, unknown, bases, settled, comes, numbers
     result = Rewrite(name, roots, templates, *conditions, soundness, examples, contracts, early)
     check_rewrite(result)
     return result

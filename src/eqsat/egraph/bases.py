@@ -29,8 +29,13 @@ of what is itself shifted, and ramps of what is scaled.
                       the class is a product or sum of x with a constant
     broad(class), stuck(class)
                       the class is a constant of more elements than one, or a scalar that is not moderate
+    first(class)      the smallest handle that the class has in the given graph; a large number if it has none
+    linked(class, x)  of multiples and sums of x: 1 if x is one of the class, too, and else 0
     term(class)       the class is a base, a product of one with a constant, or a sum with a constant that is no scalar:
                       as a term of a sum it stays what it is
+
+Each of two classes may be the other one scaled or shifted, by constants that cancel but for rounding. At most one of
+them is :func:`derived` from the other then, so that rules which move such constants come to an end.
 """
 
 from __future__ import annotations
@@ -74,6 +79,7 @@ POOLS = (
 
 _LAST = 1 << 40
 _AFTER_ALL = 1 << 41
+_NOWHERE = 1 << 42
 _AFTER_OTHERS = f"(set (level e) {_AFTER_ALL + _LAST}) "
 _BASE = f"(set (level e) {_LAST}) {put('(unscaled e)')} {put('(unshifted e)')}"
 """What is said of a class that no sum or product with a constant makes."""
@@ -90,6 +96,18 @@ def _stays(constant: Constant) -> bool:
 
 def _has_more_elements(ty: Type) -> bool:
     return isinstance(ty, TensorType) and any(dim != 1 for dim in ty.shape)
+
+
+def derived(whole: str, operand: str) -> str:
+    """Premises that a sum or product with a constant comes from its operand.
+
+    Where the operand is such a sum or product of the other, too, it must come before it in the given graph.
+
+    Args:
+        whole, operand: Their variables.
+    """
+    places = f"(= f_{whole} (first {whole})) (= f_{operand} (first {operand}))"
+    return f"(= k_{whole} (linked {whole} {operand})) {places} (<= (* k_{whole} (+ 1 f_{operand})) f_{whole})"
 
 
 class Bases:
@@ -173,6 +191,8 @@ class Bases:
         engine.rule("origins", f"(= l (level e)) (<= l {_LAST}) (= e (N h))", "(set (level e) h)")
         engine.rule("origins", f"(= l (level e)) (> l {_LAST}) (= e (N h))", f"(set (level e) (+ h {_AFTER_ALL}))")
         engine.rule("origins", "(= l (level e))", "(set (origin e) l)")
+        engine.rule("origins", "(varies e)", f"(set (first e) {_NOWHERE})")
+        engine.rule("origins", f"(varies e) (= e (N h)) (< h {self.egraph.given_count})", "(set (first e) h)")
 
     def _declare_affine(self) -> None:
         """Declare what is said of sums and products with constants, whatever the operator and the order of operands."""
@@ -181,6 +201,8 @@ class Bases:
             engine.relation(relation, "Expr", "Expr")
             form = f"({relation} e x)"
             engine.rule("origins", f"{form} (= l (origin x))", "(set (origin e) l)")
+            engine.rule("origins", form, "(set (linked e x) 0)")
+            engine.rule("origins", f"{form} ({relation} x e)", "(set (linked e x) 1)")
             # x + c is no multiple if x is none, x * c no sum with a constant if x is none
             other = "unscaled" if relation == "sum_of" else "unshifted"
             for kept in (other, "weighted", "absorbing"):

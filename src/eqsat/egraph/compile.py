@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from eqsat.egraph.action import Action, Fail, Refuse
-from eqsat.egraph.bases import AFFINE, linear
+from eqsat.egraph.bases import AFFINE, derived, linear
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import put
 from eqsat.egraph.facts import find_types
@@ -111,7 +111,7 @@ class RewriteCompiler(RuleRunner):
         self.apply_ruleset = ""  # declared when a question has an answer
         self.hide_ruleset = ""  # declared when a match could be hidden
         self.asks = bool(rule.when)  # whether its engine rules come in two halves
-        self.waits = bool(rule.numbers)  # whether matches may wait for more than answers
+        self.waits = bool(rule.numbers or rule.derived)  # whether matches may wait for more than answers
 
     def update(self, prefilter: Prefilter | None) -> None:
         self._update_rewrite(self.rule, prefilter)
@@ -144,7 +144,7 @@ class RewriteCompiler(RuleRunner):
         self.growth = max(self.growth, *[len(each.made) for each in every])
         if not action.asks:
             self._tell_made(action)
-            premises = " ".join([premises, *self._levels(rule, query)])
+            premises = " ".join([premises, *self._late_conditions(rule, query)])
             declare(self.ruleset, premises, " ".join(action.actions), name)
             self._declare_hidings(hidings[0], premises, name)
             return
@@ -161,7 +161,7 @@ class RewriteCompiler(RuleRunner):
             act, answer = every[number], [question.answered, question.otherwise][number]
             self._tell_made(act)
             row = " ".join([answer, *act.keys, *act.sites])
-            answered = " ".join([match, f"({row})", *self._levels(rule, query)])
+            answered = " ".join([match, f"({row})", *self._late_conditions(rule, query)])
             declare(self.apply_ruleset, answered, " ".join(act.actions), f"{name} apply {number}")
             self._declare_hidings(hidings[number], f"{premises} {answered}", f"{name} {number}")
 
@@ -169,7 +169,9 @@ class RewriteCompiler(RuleRunner):
         other = None if action.otherwise is None else len(action.otherwise.sites)
         question = self.egraph.question(kinds, len(action.sites), "atom", action.answer, compile_half, other)
         columns = dict.fromkeys([each for act in every for each in act.used(query.class_variables)], "Expr")
-        columns |= dict.fromkeys([query.classes[each.pattern] for each in rule.numbers], "Expr")
+        late = [each.pattern for each in rule.numbers]
+        late += [each for condition in rule.derived for each in (condition.pattern, condition.operand)]
+        columns |= dict.fromkeys([query.classes[each] for each in late], "Expr")
         columns |= dict.fromkeys([each for act in every for each in act.used(query.atom_variables)], "i64")
         columns |= dict.fromkeys(action.keys, "i64")
         columns |= {column: kind for column, kind in logged.items() if column not in computed}
@@ -220,12 +222,15 @@ class RewriteCompiler(RuleRunner):
                 yield from (f"({order} level_{variable} origin_{each})" for order in ("<=", ">="))
             if base.after is not None:
                 yield f"(<= level_{query.classes[base.after]} level_{variable})"
-        for settled in rule.settled:
+        if rule.settled or rule.derived:
             self.egraph.ask_bases()
+        for settled in rule.settled:
             yield f"({settled.place} {query.classes[settled.pattern]})"
 
-    def _levels(self, rule: Rewrite, query: Query) -> Iterator[str]:
-        """Premises that classes hold numbers; these are looked for once a match has passed the guards."""
+    def _late_conditions(self, rule: Rewrite, query: Query) -> Iterator[str]:
+        """Premises that are looked at once a match has passed the guards, as what they say may change until then."""
+        for condition in rule.derived:
+            yield derived(query.classes[condition.pattern], query.classes[condition.operand])
         for each in rule.numbers:
             self.egraph.ask_numbers()
             variable = query.classes[each.pattern]

@@ -58,6 +58,7 @@ class EGraph:
         self.fold: Callable[..., Sequence[int] | None] | None = None
         self._rows: dict[str, list[tuple[int, ...]]] = {}
         self.new_nodes = NewNodes(0)
+        self.given_count = 0  # of the handles, these come first
         self._told_types: list[NDArray[np.int32]] = []
         self.on_constness: Callable[[], None] | None = None
         self._predicates = 0  # that rules asked for
@@ -127,8 +128,9 @@ class EGraph:
             self.ask_non_constant()
             # it runs after all origins: a class may be found to come from an earlier base
             self.engine.declare("(ruleset settled)")
-            for table in ("level", "origin"):
+            for table in ("level", "origin", "first"):
                 self.engine.declare(f"(function {table} (Expr) i64 :merge (min old new))")
+            self.engine.declare("(function linked (Expr Expr) i64 :merge (max old new))")
             for relation in ("factor", "term", "weighted", "plain", "absorbing", "bare"):
                 self.engine.relation(relation, "Expr")
 

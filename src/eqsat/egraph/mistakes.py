@@ -46,6 +46,9 @@ def check_rewrite(rule: Rewrite) -> None:
             checks.require(pattern, "a condition")
     for pattern in (*rule.varying, *(each.pattern for each in rule.numbers)):
         checks.require(pattern, "a condition")
+    for derived in rule.derived:
+        for pattern in (derived.pattern, derived.operand):
+            checks.require(pattern, "a condition")
     for guard in rule.when:
         checks.require_all(guard.refs, "a guard")
         _check_function(rule.name, "a guard", guard.holds, guard.refs)

@@ -105,6 +105,8 @@ class ProductRuns(Runs[_Run]):
         if name == "nn.bias_add" and (attrs is None or attrs.axis not in (-1, len(ty.shape) - 1)):
             return None
         run, row = self._run(varying) or _Run(varying), self._row(constant, ty)
+        if row is not None and not self.graph.array(self.graph.constants[constant]).any():
+            return run  # behind a product, the shift would be an expression that no rule sees to be 0
         if name == "subtract":
             row = self._computed("negative", row)
         shift = row if run.shift is None else self._computed("add", run.shift, row)

@@ -127,6 +127,19 @@ class Settled:
 
 
 @dataclass(frozen=True)
+class Derived:
+    """A condition: a sum or product with a constant comes from its operand, and not the operand from it.
+
+    Args:
+        pattern: What matched the sum or product.
+        operand: What matched the operand.
+    """
+
+    pattern: DFPattern
+    operand: DFPattern
+
+
+@dataclass(frozen=True)
 class Numbers:
     """A condition: the elements of what the pattern matched have this level (:mod:`eqsat.egraph.number_levels`)."""
 
@@ -207,6 +220,7 @@ class Rewrite(_AnyRule):
         non_constant: Patterns that must not match constants.
         bases: Patterns that must match neither constants nor sums or products with constants.
         settled: Conditions on where scalars move that are combined with what a pattern matched.
+        derived: Conditions on sums and products with constants that they come from their operands.
         numbers: Patterns whose matches must be real numbers.
         soundness: Which values the rule keeps.
         examples: A function ``examples(draw)`` that draws an expression that the left side matches (a tuple for several
@@ -226,6 +240,7 @@ class Rewrite(_AnyRule):
     non_constant: tuple[NonConstant, ...] = ()
     bases: tuple[Base, ...] = ()
     settled: tuple[Settled, ...] = ()
+    derived: tuple[Derived, ...] = ()
     numbers: tuple[Numbers, ...] = ()
     soundness: Soundness = Soundness.EXACT
     examples: Examples | None = None

@@ -13,7 +13,7 @@ from eqsat.egraph.chains import compose
 from eqsat.egraph.compile import RewriteCompiler, VariadicCompiler
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts
-from eqsat.egraph.forms import Edge
+from eqsat.egraph.forms import Edge, called_operators
 from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
 from eqsat.egraph.injectivity import InjectivityRunner
 from eqsat.egraph.journal import Journal
@@ -40,7 +40,8 @@ from eqsat.egraph.trace import Noted, Trace, Traced, read_trace
 from eqsat.egraph.variadic import is_variadic
 from eqsat.errors import RuleError
 from eqsat.memory import resident_bytes
-from eqsat.relay.expr import Expr
+from eqsat.relay.dataflow_pattern import CallPattern, DFPattern
+from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.ty import Type
 
 OnIteration = Callable[[Report], None]
@@ -164,11 +165,15 @@ class Runner:
         start = time.perf_counter()
         lowered = lower(self.egraph, self.root, self.types)
         self.egraph.flush()
-        asked = {ref.kind for rule in self.schedule.rules for ref in refs_of(rule)}
+        self.egraph.given_count = self.egraph.handle_count
+        refs = [ref for rule in self.schedule.rules for ref in refs_of(rule)]
+        asked = {ref.kind for ref in refs}
         if "uses" in asked or any(isinstance(rule, Rewrite) and rule.settled for rule in self.schedule.rules):
             self.egraph.count_uses(Counter([*lowered.nodes.child.tolist(), lowered.root]))
         if "place" in asked:
-            self.egraph.number_places(zip(lowered.handles.values(), places_among(lowered.handles), strict=True))
+            places = zip(lowered.handles.items(), places_among(lowered.handles), strict=True)
+            counted = _calls([ref.pattern for ref in refs if ref.kind == "place"])
+            self.egraph.number_places((handle, at) for (node, handle), at in places if counted(node))
         if self.names is not None:
             self.names.add(lowered)
         self._compose(lowered)
@@ -350,7 +355,7 @@ class Runner:
 
     def _meet(self, turns: list[_Turn], early: list[_Turn]) -> bool:
         """Run the rules by which constants meet to their end; whether anything changed."""
-        if not turns or not self.bases.find():
+        if not self.bases.find() or not turns:
             return False
         return self._repeat([*turns, *early], self.bases.follow)
 
@@ -539,3 +544,14 @@ class Runner:
 
 def _raise(name: str, error: RuleError) -> None:
     raise error
+
+
+def _calls(patterns: Iterable[DFPattern]) -> Callable[[Expr], bool]:
+    """Whether a node is a call of one of the operators that patterns speak of: equal values have places of others."""
+    found: set[Op] = set()
+    for pattern in patterns:
+        called = called_operators(pattern.op, tuple) if isinstance(pattern, CallPattern) else None
+        if not called:
+            return lambda node: True
+        found.update(called)
+    return lambda node: isinstance(node, Call) and node.op in found

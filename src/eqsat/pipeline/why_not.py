@@ -37,6 +37,7 @@ _UNSETTLED = {
     "term": "has a scalar term that leaves it",
     "weighted": "has no weight inside that takes a scale in",
     "plain": "has a weight inside that takes a scale in",
+    "bare": "is a product with a weight that takes the scale in",
 }
 """Messages for conditions on scalars that do not hold."""
 
@@ -202,6 +203,7 @@ class _Inquiry:
         unknown = [f"{_name(each.pattern)} is not known to hold {_LEVELS[each.level]} only" for each in numbers]
         if isinstance(self.rule, Rewrite) and not unknown:
             unknown = [f"{_name(each.pattern)} {_UNSETTLED[each.place]}" for each in self.rule.settled]
+            unknown += [f"{_name(each.operand)} itself comes from {_name(each.pattern)}" for each in self.rule.derived]
         return WhyNot(name, REFUSED if unknown else UNMATCHED, tuple(unknown) or (otherwise or "it does not apply",))
 
     def _conditions(self, root: Expr, bound: Mapping[DFPattern, Expr]) -> Iterator[str]:
