@@ -107,6 +107,7 @@ scaled_twice = x * a + x * b
 scaled_and_itself = x + x * a
 doubled = x + x
 common_product = x * z + y * z
+over_negative = b / negative(x)
 
 neutral = RuleSet(
     "neutral",
@@ -140,6 +141,8 @@ canonical = RuleSet(
             early=True,
         ),
         rewrite("negate-is-multiply", negative(x), x * scalar(-1, x), when(is_number, type_of(x)), early=True),
+        # and back, for rules that speak of negatives
+        rewrite("multiply-minus-one", opposite, negative(x), keeps_floats(opposite, x), non_constant(x)),
         # the real quotient of integers is no integer
         rewrite(
             "divide-constant", x / a, x * (scalar(1, a) / a), floats(a), non_constant(x), soundness=ROUNDING, early=True
@@ -334,6 +337,19 @@ meeting = RuleSet(
             distinct(scaled, x),
             base(x),
             factor(y),
+            soundness=ROUNDING,
+        ),
+        # b / -x = -b / x
+        rewrite("negative-under-constant", over_negative, negative(b) / x, keeps_floats(over_negative, x)),
+        # b / (x a) = (b / a) / x
+        rewrite(
+            "scalar-under-constant",
+            b / scaled,
+            (b / a) / x,
+            when(is_wide_float, type_of(a)),
+            when(scales_safely, value_of(a)),
+            distinct(scaled, x),
+            base(x),
             soundness=ROUNDING,
         ),
         outward("shift-outward", shifted, shifted + y, (x + y) + a, is_scalar, term(y)),

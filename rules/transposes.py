@@ -42,6 +42,8 @@ def same_order(first: Attrs, second: Attrs, ty: Type, other: Type) -> bool:
 
 applied = unary(turned)
 joined = binary(turned, turned_too)
+with_number = binary(x, c)
+turned_scaling = transpose(with_number)
 
 
 def spread_axes(attrs: Attrs, ty: Type, of: TensorType) -> Shape | Refusal:
@@ -91,6 +93,13 @@ elementwise = RuleSet(
             when(same_order, attrs_of(turned), attrs_of(turned_too), type_of(x), type_of(y)),
         ),
         *beside("scaling", c, when(is_small_scalar, type_of(x), type_of(c))),
+        # T (x + c) = T x + c of a number, behind which other rules look for the transpose
+        rewrite(
+            "transpose-into-scaling",
+            turned_scaling,
+            like(with_number, like(turned_scaling, x), c),
+            when(is_small_scalar, type_of(x), type_of(c)),
+        ),
         *beside("constant", turned_back(), when(is_spread, type_of(x), type_of(c))),
     ],
 )

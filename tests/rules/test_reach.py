@@ -49,11 +49,14 @@ def quick_gelu(x: Expr) -> Expr:
     return x * relay.sigmoid(x * const(1.702))
 
 
-def heads_of_three(tokens: Expr, last: Callable[[Expr], Expr] = lambda product: product) -> list[Expr]:
+def heads_of_three(
+    tokens: Expr, last: Callable[[Expr], Expr] = lambda product: product, scaled: Expr | None = None
+) -> list[Expr]:
     weights = array(8, 8, low=0.1), array(8, 8, low=0.2), array(8, 4, low=0.3)
     first, second, third = (nn.matmul(tokens, weight) for weight in weights)
     products = [first, second, last(third)]
     views = [relay.reshape(each, newshape=(2, 6, -1, 4)) for each in products]
+    views[1] = views[1] if scaled is None else views[1] * scaled
     return [relay.transpose(each, axes=(0, 2, 1, 3)) for each in views]
 
 
@@ -244,6 +247,23 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
     "a value that equals one of the three products does not take its place": (
         "nn.matmul reshape transpose split",
         lambda: relay.Tuple(heads_of_three(relay.var("tokens", shape=(2, 6, 8)), like_a_mask)),
+    ),
+    "nor does a scale that comes before the transpose": (
+        "nn.matmul reshape transpose split multiply",
+        lambda: relay.Tuple(heads_of_three(relay.var("tokens", shape=(2, 6, 8)), scaled=const(0.5))),
+    ),
+    "a quotient of negatives, and a quotient by it": (
+        "multiply",
+        lambda: (lambda x, y: x / (const(-1.0) / relay.negative(y)))(*[relay.var(name, shape=(4, 8)) for name in "xy"]),
+    ),
+    "the sign of a product with -1": (
+        "concatenate multiply",
+        lambda: (
+            lambda x: (
+                relay.concatenate([x * const(-1.0), relay.var("y", shape=(4, 8))], 1)
+                * const(np.repeat([[1, 2], [3, 4]], 8).reshape(2, 16)[:1].astype("float32"))
+            )
+        )(relay.var("x", shape=(4, 8))),
     ),
     "a shift by a number becomes the shift of a normalization that has none": (
         "nn.layer_norm",

@@ -64,9 +64,10 @@ def uses_of(pattern: DFPattern) -> Ref:
 
 
 def place_of(pattern: DFPattern) -> Ref:
-    """Refer to the position of what ``pattern`` matched among the calls of its operator in the input graph.
+    """Refer to the position of what ``pattern`` matched among calls in the input graph.
 
-    The rule does not apply if the input graph does not contain the value.
+    Only calls of the operators of such patterns, of all rules, are counted. The rule does not apply if the input graph
+    does not contain the value.
     """
     return Ref("place", pattern)
 
@@ -74,8 +75,8 @@ def place_of(pattern: DFPattern) -> Ref:
 def successive(within: int, *patterns: DFPattern) -> Guard:
     """Guard: the input graph computes the matches of ``patterns`` in this order, in ``within`` successive calls.
 
-    Only calls of the operator of ``patterns`` are counted. The rule does not apply if the input graph does not contain
-    one of the values.
+    Calls are counted as by :func:`place_of`. The rule does not apply if the input graph does not contain one of the
+    values.
     """
 
     def holds(*places: int) -> bool:

@@ -6,19 +6,20 @@ that no variable that it binds is a class outside of it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import TypeAlias
 
 from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.forms import called_operators
 from eqsat.egraph.nodes import Nodes
 from eqsat.egraph.symbols import Symbol
 from eqsat.egraph.vocabulary import WIDEST_TUPLE, Vocabulary
 from eqsat.errors import ArgumentError
 from eqsat.relay.analysis import free_vars
 from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import CallPattern, DFPattern
 from eqsat.relay.expr import Call, Constant, Expr, Function, If, Let, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.ty import IncompleteType, TupleType, Type
 from eqsat.relay.visitor import post_order
@@ -71,15 +72,15 @@ def is_opaque(node: Expr) -> bool:
     return bool(node.scopes) and not isinstance(node, If)
 
 
-def places_among(nodes: Iterable[Expr]) -> list[int]:
-    """For each node of a graph, the number of calls of its operator before it (of nodes of its kind if it is none)."""
-    counts: Counter[Op | str] = Counter()
-    places = []
-    for node in nodes:
-        own = node.op if isinstance(node, Call) and isinstance(node.op, Op) else node.kind
-        places.append(counts[own])
-        counts[own] += 1
-    return places
+def places_among(nodes: Iterable[Expr], patterns: Iterable[DFPattern]) -> dict[Expr, int]:
+    """The places of nodes of a graph among the calls of all operators that patterns speak of; of all nodes without any.
+
+    Equal values may be calls of several of these operators, and of others, whose places do not count.
+    """
+    called = [called_operators(each.op, tuple) if isinstance(each, CallPattern) else None for each in patterns]
+    counted = {op for each in called for op in each or ()} if all(called) else None
+    calls = [node for node in nodes if counted is None or (isinstance(node, Call) and node.op in counted)]
+    return {node: place for place, node in enumerate(calls)}
 
 
 def lower(egraph: EGraph, root: Expr, types: Mapping[Expr, Type], known: Mapping[Expr, int] | None = None) -> Lowered:

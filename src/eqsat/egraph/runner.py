@@ -13,7 +13,7 @@ from eqsat.egraph.chains import compose
 from eqsat.egraph.compile import RewriteCompiler, VariadicCompiler
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts
-from eqsat.egraph.forms import Edge, called_operators
+from eqsat.egraph.forms import Edge
 from eqsat.egraph.group_rules import GroupRule, GroupRuleRunner
 from eqsat.egraph.injectivity import InjectivityRunner
 from eqsat.egraph.journal import Journal
@@ -40,8 +40,7 @@ from eqsat.egraph.trace import Noted, Trace, Traced, read_trace
 from eqsat.egraph.variadic import is_variadic
 from eqsat.errors import RuleError
 from eqsat.memory import resident_bytes
-from eqsat.relay.dataflow_pattern import CallPattern, DFPattern
-from eqsat.relay.expr import Call, Expr, Op
+from eqsat.relay.expr import Expr
 from eqsat.relay.ty import Type
 
 OnIteration = Callable[[Report], None]
@@ -171,9 +170,8 @@ class Runner:
         if "uses" in asked or any(isinstance(rule, Rewrite) and rule.settled for rule in self.schedule.rules):
             self.egraph.count_uses(Counter([*lowered.nodes.child.tolist(), lowered.root]))
         if "place" in asked:
-            places = zip(lowered.handles.items(), places_among(lowered.handles), strict=True)
-            counted = _calls([ref.pattern for ref in refs if ref.kind == "place"])
-            self.egraph.number_places((handle, at) for (node, handle), at in places if counted(node))
+            places = places_among(lowered.handles, [ref.pattern for ref in refs if ref.kind == "place"])
+            self.egraph.number_places((lowered.handles[node], place) for node, place in places.items())
         if self.names is not None:
             self.names.add(lowered)
         self._compose(lowered)
@@ -544,14 +542,3 @@ class Runner:
 
 def _raise(name: str, error: RuleError) -> None:
     raise error
-
-
-def _calls(patterns: Iterable[DFPattern]) -> Callable[[Expr], bool]:
-    """Whether a node is a call of one of the operators that patterns speak of: equal values have places of others."""
-    found: set[Op] = set()
-    for pattern in patterns:
-        called = called_operators(pattern.op, tuple) if isinstance(pattern, CallPattern) else None
-        if not called:
-            return lambda node: True
-        found.update(called)
-    return lambda node: isinstance(node, Call) and node.op in found

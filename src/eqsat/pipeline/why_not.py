@@ -17,7 +17,7 @@ from eqsat.cost import CostFunction
 from eqsat.egraph.lower import places_among
 from eqsat.egraph.number_levels import ABOVE_LEAST, MODEST, REAL
 from eqsat.egraph.report import Limits, RuleReport
-from eqsat.egraph.rule import PythonRule, Ref, Refusal, Rewrite, Rule, flatten
+from eqsat.egraph.rule import PythonRule, Ref, Refusal, Rewrite, Rule, flatten, refs_of
 from eqsat.errors import ExtractionError, RuleError
 from eqsat.extraction.costs import as_tuple, figure
 from eqsat.pipeline.explain import Explanation
@@ -258,8 +258,8 @@ class _Inquiry:
         if ref.kind == "uses":
             return self.uses[expr]
         if ref.kind == "place":
-            nodes = [*self.region.children]
-            return places_among(nodes)[nodes.index(expr)]
+            asked = [each.pattern for each in refs_of(self.rule) if each.kind == "place"]
+            return places_among(self.region.children, asked)[expr]
         if isinstance(expr, Constant):
             return expr.data.numpy()
         raise _Unknown(f"{_name(ref.pattern)} is no constant")
