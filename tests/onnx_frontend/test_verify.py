@@ -160,6 +160,7 @@ def test_comparison() -> None:
     assert compare(one, one) == (0, 0), "equal NaNs and infinities are no difference"
     assert compare(one, np.array([1.0, 2.0, inf], "f4")) == (inf, inf)
     assert compare(np.array([1.0, 4.0]), np.array([1.5, 4.0])) == (0.5, 0.125)
+    assert compare(np.array([1.0, inf, 4.0]), np.array([1.5, inf, 4.0])) == (0.5, 0.125)
     assert compare(np.array([1e-30], "f4"), np.array([2e-30], "f4"))[1] < 1e-20, "nothing is left of a number near 1"
     assert compare(np.array(["a"], object), np.array(["b"], object)) == (inf, inf)
     assert compare([one], [one]) == (0, 0)

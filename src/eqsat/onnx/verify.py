@@ -465,6 +465,6 @@ def _numeric_difference(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], least:
         return 0.0, 0.0
     if not np.isfinite(a[differing]).all() or not np.isfinite(b[differing]).all():
         return np.inf, np.inf
-    absolute = float(np.abs(a - b)[differing].max())
+    absolute = float(np.abs(a[differing] - b[differing]).max())  # not of equal infinities
     scale = float(np.abs(a[np.isfinite(a)]).max(initial=least))
     return absolute, absolute / scale if scale else np.inf
