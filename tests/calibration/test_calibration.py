@@ -74,15 +74,6 @@ def operators(model: onnx.ModelProto) -> list[str]:
     return [node.op_type for node in model.graph.node if list(node.input) != ["given"]]
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Few runs, and a cache of the test's own."""
-    monkeypatch.setattr(measuring, "ROUNDS", (3, 3))
-    monkeypatch.setattr(profile, "measure_change", lambda setup, reference, spent: (1e-7, reference))
-    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 # ---- kernels
 
 

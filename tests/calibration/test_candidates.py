@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import eqsat.onnx
 from eqsat import cli
-from eqsat.calibration import Setup, fastest, measuring, profile
+from eqsat.calibration import Setup, fastest
 from eqsat.calibration.candidates import _choice
 from eqsat.calibration.race import LIMIT, Race, Run, race
 from eqsat.errors import ArgumentError, ModelError
@@ -26,15 +26,6 @@ def network(body: str, ends: str = "(float[n, 8] x) => (float[n, 8] y)") -> onnx
 
 
 SMALL = "a = Relu (x) b = Relu (a) c = Neg (b) d = Neg (c) y = Tanh (d)"
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Few runs, and a cache of the test's own."""
-    monkeypatch.setattr(measuring, "ROUNDS", (3, 3))
-    monkeypatch.setattr(measuring, "MOST_WHOLE", 9)
-    monkeypatch.setattr(profile, "measure_change", lambda setup, reference, spent: (1e-7, reference))
-    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
 
 
 def test_the_fastest_is_returned_and_all_are_told(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from platform import machine
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import eqsat.onnx
-from eqsat.calibration import Entry, Machine, Profile, Setup, fastest, measuring, profile
+from eqsat.calibration import Entry, Machine, Profile, Setup, fastest, profile
 from eqsat.calibration.lowered import Lowered, lowered, predicted_as_run
 from eqsat.onnx.files import Given
 
@@ -23,12 +22,9 @@ ROWS = {"x": np.ones((4, 8), "float32")}
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Few runs, and a cache of the test's own."""
-    monkeypatch.setattr(measuring, "ROUNDS", (3, 3))
-    monkeypatch.setattr(measuring, "MOST_WHOLE", 9)
+def dear_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a kernel takes more among others shows beside what it takes."""
     monkeypatch.setattr(profile, "measure_change", lambda setup, reference, spent: (1e-3, reference))
-    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
 
 
 def model(

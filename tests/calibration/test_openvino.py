@@ -53,15 +53,6 @@ def executed(expr: Expr, copies: int, folder: Path) -> list[str]:
     return [kind for kind in kinds if kind not in around]
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Few runs, and a cache of the test's own."""
-    monkeypatch.setattr(measuring, "ROUNDS", (3, 3))
-    monkeypatch.setattr(measuring, "MOST_WHOLE", 9)
-    monkeypatch.setattr(profile, "measure_change", lambda setup, reference, spent: (1e-7, reference))
-    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.mark.parametrize(
     ("expr", "kind"),
     [

@@ -20,7 +20,6 @@ from eqsat.calibration.gathered import gathered
 from eqsat.calibration.kernels import Kernel, written_model
 from eqsat.calibration.measuring import Overhead, Setup, Spent, empty_models, time_models
 from eqsat.calibration.usual import usual_kernels
-from eqsat.cost.models import moved_bytes
 from eqsat.files import scratch_folder
 
 _BYTES = 1 << 16
@@ -45,27 +44,27 @@ def measure_change(setup: Setup, reference: float | None, spent: Spent | None = 
         setup: How the runtime runs.
         reference, spent: As for :func:`eqsat.calibration.measure`.
     """
-    change, reference = _change(setup, reference, spent)
-    found = [change, *[_change(setup, reference, spent)[0] for _ in range(_TIMES - 1)]]
-    return max(median(found), 0.0), reference
-
-
-def _change(setup: Setup, reference: float | None, spent: Spent | None) -> tuple[float, float]:
-    """As it is seen in one process."""
     kernels = small_kernels()
     alone = [kernel.copies(setup.runtime) for kernel in kernels]
     empty = empty_models(setup.runtime)
-    with scratch_folder() as folder:
-        models = [*empty, medley_model(kernels, setup.runtime), *[model for model, _ in alone]]
-        times, reference = time_models(models, setup, folder, reference, spent)
-    least = [float(np.quantile(each, _QUANTILE)) for each in times if not isinstance(each, str)]
-    if len(least) < len(times):
-        return 0.0, reference
-    beside = Overhead.of([[each] for each in least[: len(empty)]]).seconds
-    together, *others = least[len(empty) :]
-    by_themselves = sum((each - beside(copies)) / copies for each, (_, copies) in zip(others, alone, strict=True))
-    more = (together - beside(_ROUNDS * len(kernels))) / _ROUNDS - by_themselves
-    return more / len(kernels), reference
+    models = [*empty, medley_model(kernels, setup.runtime), *[model for model, _ in alone]]
+
+    def once(reference: float | None) -> tuple[float, float]:
+        """As it is seen in one process."""
+        with scratch_folder() as folder:
+            times, reference = time_models(models, setup, folder, reference, spent)
+        least = [float(np.quantile(each, _QUANTILE)) for each in times if not isinstance(each, str)]
+        if len(least) < len(times):
+            return 0.0, reference
+        beside = Overhead.of([[each] for each in least[: len(empty)]]).seconds
+        together, *others = least[len(empty) :]
+        by_themselves = sum((each - beside(copies)) / copies for each, (_, copies) in zip(others, alone, strict=True))
+        more = (together - beside(_ROUNDS * len(kernels))) / _ROUNDS - by_themselves
+        return more / len(kernels), reference
+
+    change, reference = once(reference)
+    changes = [change, *[once(reference)[0] for _ in range(_TIMES - 1)]]
+    return max(median(changes), 0.0), reference
 
 
 def small_kernels() -> list[Kernel]:
@@ -73,9 +72,9 @@ def small_kernels() -> list[Kernel]:
     least: dict[str, Kernel] = {}
     for kernel in usual_kernels():
         known = least.get(kernel.family)
-        if known is None or moved_bytes(kernel.seen) < moved_bytes(known.seen):
+        if known is None or kernel.bytes < known.bytes:
             least[kernel.family] = kernel
-    return [kernel for kernel in least.values() if moved_bytes(kernel.seen) <= _BYTES]
+    return [kernel for kernel in least.values() if kernel.bytes <= _BYTES]
 
 
 def medley_model(kernels: Sequence[Kernel], runtime: str = Setup.runtime) -> onnx.ModelProto:

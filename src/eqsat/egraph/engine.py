@@ -267,8 +267,10 @@ class Engine:
         in a row, the first three found none of twelve. Where a rule over one of the tables alone was declared just
         before, all found them. Why is not known; egglog 14 finds them in any case.
         """
+        if not _loses_matches():
+            return []
         tables = {name for rule in rules for name in _WORD.findall(rule)} & self._widths.keys()
-        if not tables or not _loses_matches():
+        if not tables:
             return []
         found = [] if self._looked else ["(ruleset unused)", "(relation looked (i64))"]
         for table in sorted(tables):

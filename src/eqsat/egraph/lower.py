@@ -73,7 +73,7 @@ def is_opaque(node: Expr) -> bool:
 
 
 def places_among(nodes: Iterable[Expr], patterns: Iterable[DFPattern]) -> dict[Expr, int]:
-    """The places of nodes of a graph among the calls of all operators that patterns speak of; of all nodes without any.
+    """The places of nodes of a graph among the calls of all operators that patterns name; of all, if one names none.
 
     Equal values may be calls of several of these operators, and of others, whose places do not count.
     """
