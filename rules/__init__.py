@@ -78,6 +78,7 @@ from eqsat.rules.slices import partitions
 from eqsat.rules.spelled import spelled
 from eqsat.rules.transposes import transposes
 from eqsat.rules.triples import triples
+from eqsat.rules.turned import turned_anyway
 from eqsat.rules.unit_axes import unit_axes
 from eqsat.rules.windows import pools, windows
 from eqsat.rules.written import written
@@ -99,6 +100,7 @@ _subjects = (
     likes,
     dynamic,
     transposes,
+    turned_anyway,
     shuffles,
     repeating,
     unit_axes,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from eqsat.egraph.build import build_expr, input_choice, input_nodes
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.report import Limits
-from eqsat.egraph.rule import ComposeChains, FoldConstants, Rule
+from eqsat.egraph.rule import ComposeChains, FoldConstants, Rewrite, Rule
 from eqsat.egraph.runner import Runner
 from eqsat.egraph.schedule import Schedule
 from eqsat.egraph.snapshot import Snapshot
@@ -60,9 +60,17 @@ def right_sides(rule: Rule, instances: Sequence[Instance]) -> list[list[tuple[Ex
             ]
             for handle in handles
         ]
+        for index in _kept(rule):
+            sides[index] = [instance.roots[index]] * MOST
         applied = min(map(len, sides))
         found.append([tuple(side[index] for side in sides) for index in range(min(applied, MOST))])
     return found
+
+
+def _kept(rule: Rule) -> list[int]:
+    """The roots that only have to be there: on the right side they are what they were."""
+    pairs = zip(rule.lhs, rule.rhs, strict=False) if isinstance(rule, Rewrite) and len(rule.rhs) > 1 else ()
+    return [index for index, (left, right) in enumerate(pairs) if left is right]
 
 
 def _is_over(instance: Instance, side: Expr) -> bool:

@@ -300,6 +300,24 @@ def test_the_default_rules_reach_the_least_form(what: str) -> None:
     assert sorted(found) == sorted(wanted)
 
 
+ANYWAY: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "sigmoid": lambda x, y: relay.sigmoid(x),
+    "subtract": lambda x, y: x - y,
+    "maximum": lambda x, y: relay.maximum(x, array(6, 1, 4)),
+    "divide": lambda x, y: array(6, 1, 1) / x,
+    "strided_slice": lambda x, y: relay.strided_slice(x, begin=[1, 2], end=[2, 4], axes=[0, 3]),
+    "split": lambda x, y: relay.split(x, 2, axis=1)[1],
+}
+
+
+@pytest.mark.parametrize("operator", ANYWAY)
+def test_what_is_computed_of_values_that_are_transposed_anyway_is_computed_of_the_transposes(operator: str) -> None:
+    operands = [relay.var(name, shape=(2, 6, 2, 4)) for name in "xy"]
+    values = [*operands, ANYWAY[operator](*operands)]
+    graph = relay.Tuple([relay.transpose(value, axes=(0, 2, 1, 3)) for value in values])
+    assert sorted(operators(graph, rules.default).split()) == sorted(["transpose", "transpose", operator])
+
+
 def test_shapes_that_are_constants_need_no_dynamic_operators() -> None:
     graph = relay.reshape(image(), const(np.array([3, 64])))
     best = eqsat.optimize(graph, rules=rules.default, cost_model=lambda node: float(node.op.startswith("dyn.")))

@@ -13,6 +13,7 @@ from eqsat.egraph.rule import Examples
 from eqsat.relay import nn
 from eqsat.relay.expr import Constant, Expr, Var, const
 from eqsat.relay.op import (
+    add,
     argsort,
     broadcast_to,
     clip,
@@ -20,6 +21,9 @@ from eqsat.relay.op import (
     cumprod,
     cumsum,
     gather,
+    maximum,
+    multiply,
+    negative,
     one_hot,
     repeat,
     reshape,
@@ -27,13 +31,16 @@ from eqsat.relay.op import (
     scatter_nd,
     signed_one_hot,
     sort,
+    split,
     stack,
     strided_slice,
+    subtract,
     take,
     transpose,
 )
 from eqsat.relay.op.draw import Draw
 from eqsat.relay.ty import TensorType
+from eqsat.rules.types import Shape
 
 
 def divisions(draw: Draw, count: int) -> tuple[Expr, ...]:
@@ -164,6 +171,44 @@ ALONG_AXES: tuple[Callable[[Expr, int], Any], ...] = (
 )
 
 
+def of_transposed(draw: Draw, make: Callable[[Draw, Var, Var], Any], both: bool = False) -> tuple[Any, ...]:
+    """Transposes, mostly of one order, of what is computed from a tensor, or from two, and of that tensor or both."""
+    shape = [draw.rng.randint(1, 3) for _ in range(draw.rng.randint(2, 4))]
+    data, other = (Var(name, TensorType(shape, draw.dtype)) for name in "xy")
+    order, last = draw.rng.sample(range(len(shape)), len(shape)), [*range(len(shape))]
+    turned = [transpose(each, axes=order) for each in (data, other)[: 1 + both]]
+    return transpose(make(draw, data, other), axes=last if draw.chance(0.1) else order), *turned
+
+
+def shape_of_variable(data: Var) -> Shape:
+    ty = data.type_annotation
+    assert isinstance(ty, TensorType)
+    return ty.concrete_shape
+
+
+def number_operand(draw: Draw, data: Var, *_: Var) -> Expr:
+    """A constant that broadcasts against a tensor, of as many axes or fewer."""
+    shape = [draw.rng.choice((1, dim)) for dim in shape_of_variable(data)]
+    return draw.constant(shape[draw.rng.randint(0, 1) :], draw.dtype)
+
+
+def part_of_axis(draw: Draw, data: Var, *_: Var) -> Any:
+    """A slice of one or two axes."""
+    rank = len(shape_of_variable(data))
+    axes = draw.rng.sample(range(rank), draw.rng.randint(1, 2))
+    begin = [draw.rng.randint(0, 1) for _ in axes]
+    return strided_slice(
+        data, begin=begin, end=[3 for _ in axes], axes=[axis - draw.rng.choice((0, rank)) for axis in axes]
+    )
+
+
+def field_of_split(draw: Draw, data: Var, *_: Var) -> Any:
+    """A part of a split along an axis from either end."""
+    shape = shape_of_variable(data)
+    axis = draw.rng.randrange(-len(shape), len(shape))
+    return split(data, shape[axis], axis)[draw.rng.randrange(shape[axis])]
+
+
 def joined_with_nothing(draw: Draw) -> Expr:
     """A concatenation of several tensors, one of which mostly has no elements."""
     axis, shape = draw.rng.randrange(3), [2, 3, 2]
@@ -174,6 +219,17 @@ def joined_with_nothing(draw: Draw) -> Expr:
 
 
 EXAMPLES: dict[str, Examples] = {
+    **{
+        f"transpose-of-{name}-of-transposed": partial(of_transposed, make=make, both=name == "binary")
+        for name, make in {
+            "unary": lambda draw, x, y: draw.rng.choice((nn.relu, negative))(x),
+            "binary": lambda draw, x, y: draw.rng.choice((add, maximum, multiply, subtract))(x, y),
+            "constant": lambda draw, x, y: draw.rng.choice((add, multiply, subtract))(x, number_operand(draw, x)),
+            "ordered-constant": lambda draw, x, y: subtract(number_operand(draw, x), x),
+            "slice": part_of_axis,
+            "split": field_of_split,
+        }.items()
+    },
     "concat-of-nothing": joined_with_nothing,
     "axis-of-one-operand-from-front": partial(along_an_axis, calls=ALONG_AXES),
     "axis-of-two-operands-from-front": partial(
