@@ -56,6 +56,12 @@ _WATCHED = 30
 _ROOM = 10
 """As long as the e-graph could grow this many times, rules run together."""
 
+_FEW = 16
+"""E-nodes for each match, from which what an iteration found is followed up."""
+
+_FOLLOWED = 16
+"""Steps by which it is followed at most."""
+
 
 @dataclass(eq=False)
 class _Turn:
@@ -245,12 +251,15 @@ class Runner:
         if self.journal is not None and self.names is not None:
             self.names.name_all()
         changed = self._contract()
+        before = self._matches()
         changed |= self._run_native(iteration)
         changed |= self._settle()
         for act in (partial(self._run_applies, iteration), self._run_python):
             if act():
                 changed = True
                 self._settle()
+        if self.on_rule is None:
+            self._follow_up(iteration, before)
         if self.journal is not None:
             self.journal.collect(self.egraph.engine)
         self._is_stale |= changed
@@ -260,6 +269,32 @@ class Runner:
         if changed and self._goal is not None and len({*take_snapshot(self.egraph).handle_class[self._goal]}) == 1:
             raise StopRun("goal")
         return changed or self._unban(iteration)
+
+    def _matches(self) -> int:
+        """How often the rules of the phase have matched so far."""
+        return sum(self.report.rule(turn.name).matches for turn in self.current)
+
+    def _follow_up(self, iteration: int, before: int) -> None:
+        """Run the rules that have ever matched a few steps further, as long as they match in few places.
+
+        What moves through a graph link by link takes as many steps as there are links. A step of these rules takes a
+        small part of an iteration, which looks at the whole e-graph for all. After some steps the others must have
+        their turn, for one of them may end a circle of these.
+
+        Args:
+            iteration: The number of the iteration.
+            before: How often rules had matched when it began.
+        """
+        for _ in range(_FOLLOWED):
+            found = self._matches() - before
+            if found == 0 or found * _FEW > self._nodes:
+                break
+            before += found
+            matched = [turn for turn in self.current if self.report.rule(turn.name).matches]
+            if not self._step([turn for turn in matched if turn.banned_until <= iteration]):
+                break
+            self._check_time()
+            self._check_size()
 
     def _fold_given(self) -> Prefilter | None:
         """Compute the constant expressions of the given graph, also larger ones than of those that rules make.
