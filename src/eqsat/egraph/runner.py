@@ -278,8 +278,8 @@ class Runner:
         """Run the rules that have ever matched a few steps further, as long as they match in few places.
 
         What moves through a graph link by link takes as many steps as there are links. A step of these rules takes a
-        small part of an iteration, which looks at the whole e-graph for all. After some steps the others must have
-        their turn, for one of them may end a circle of these.
+        small part of an iteration, which looks at the whole e-graph for all rules. After some steps, the others must
+        have their turn, for one of them may end a circle of these.
 
         Args:
             iteration: The number of the iteration.
