@@ -17,6 +17,7 @@ from .cuts import Cuts
 from .deadline import Deadline
 from .frontier import decide
 from .greedy import cheapest_dag, tree
+from .independent import Part, independent
 from .local_search import PATIENCE, SIMPLIFYING, improve
 from .mutable import Simplified
 from .problem import Floats, Ints, Problem
@@ -127,6 +128,8 @@ class BranchAndCut:
                 self._offer(choice)
                 self.bound = [*self.cost]
                 return ""
+            if parts := independent(current):
+                return self._solve(parts, deadline)
             if deadline.passed():
                 break
             search = Search(current, self.seed)
@@ -147,6 +150,34 @@ class BranchAndCut:
                     return ""
                 self.level += 1
         return _TIME_OVER
+
+    def _solve(self, parts: list[Part], deadline: Deadline) -> str:
+        """Solve the independent parts of the smallest problem, small ones first; return what went wrong, if anything.
+
+        Each part may take its share of the time that those before it have left.
+        """
+        message = ""
+        solvers = [
+            BranchAndCut(part.problem, tree(part.problem), self.seed, self.patience, self.share) for part in parts
+        ]
+        try:
+            for solver in solvers:
+                solver.improve(cheapest_dag(solver.problem, deadline))
+            waiting = sorted(solvers, key=lambda solver: -solver.problem.num_nodes)
+            while waiting:
+                seconds = deadline.left() / len(waiting)
+                message = waiting.pop().run(deadline.within(seconds)) or message
+        finally:  # also where Ctrl-C strikes
+            choice = np.full(sum(len(part.classes) for part in parts), -1)
+            for part, solver in zip(parts, solvers, strict=True):
+                part.write(solver.best, choice)
+            self._offer(choice)
+        for level, bounds in enumerate(zip(*[solver.bound for solver in solvers], strict=True)):
+            self.level = level
+            self._raise_bound(math.fsum(bounds), 0.0)
+            if not self._closed():
+                break
+        return message
 
     def _constant(self, objective: int) -> float:
         """What the problem costs beyond the smallest one."""
@@ -183,6 +214,7 @@ class BranchAndCut:
         self.improve(finish(self.problem, choice, method="", started=0.0))
 
     def _raise_bound(self, small_bound: float, step: float) -> None:
+        """Take a lower bound for the smallest problem, whose costs are multiples of `step` unless that is zero."""
         if step and math.isfinite(small_bound):
             small_bound = math.ceil(small_bound / step - 1e-6) * step
         bound = min(self.cost[self.level], self._constant(self.level) + small_bound)
