@@ -41,6 +41,11 @@ product_of_rows = like(product, rows_of(x), w)
 biased = product + b
 split = reshape(product)
 
+as_matrix = reshape(x)
+product_of_matrix = nn.matmul(as_matrix, w)
+split_of_rows = reshape(product_of_matrix)
+other_product = nn.matmul(x, b)
+
 back = reshape(x)
 normalized = nn.layer_norm(back, gamma, beta)
 normalized_first = nn.layer_norm(x, gamma, beta)
@@ -51,6 +56,16 @@ def is_of_rows(attrs: Attrs, data: TensorType, weight: TensorType) -> bool:
     """Guard: data of more than two axes are multiplied by a matrix, along the last axis."""
     plain = not attrs.transpose_a and rank_of(weight) == 2 and not attrs.out_dtype
     return plain and rank_of(data) > 2 and isinstance(data.shape[-1], int) and 0 not in (*data.shape, *weight.shape)
+
+
+def are_rows(attrs: Attrs, data: TensorType, rows: TensorType, weight: TensorType) -> bool:
+    """Guard: all rows of data of more than two axes, as one matrix, are multiplied by a matrix."""
+    return is_of_rows(attrs, data, weight) and rank_of(rows) == 2 and same_sizes(data.shape[-1:], rows.shape[-1:])
+
+
+def has_batches_of(ty: TensorType, data: TensorType) -> bool:
+    """Guard: a view has the axes of some data, but for the last one."""
+    return same_sizes(ty.shape[:-1], data.shape[:-1])
 
 
 def is_view_of_rows(rows: TensorType, ty: TensorType) -> bool:
@@ -142,6 +157,36 @@ rows = RuleSet(
             when(lambda ty: not has_zero(ty), type_of(split)),
             soundness=Soundness.ROUNDING,
         ),
+        # split(rows(x) w) = split(x w), where other products are of x, too
+        rewrite(
+            "split-product-of-batches",
+            (split_of_rows, other_product),
+            (reshaped(like(product_of_matrix, x, w), split_of_rows, is_matched=False), other_product),
+            when(are_rows, attrs_of(product_of_matrix), type_of(x), type_of(as_matrix), type_of(w)),
+            when(lambda ty: not has_zero(ty), type_of(split_of_rows)),
+            soundness=Soundness.ROUNDING,
+        ),
+        # view(rows(x) w) = x w with the axes of x, with a bias or without
+        *[
+            rewrite(
+                f"{name}-of-batches",
+                whole,
+                result,
+                when(are_rows, attrs_of(product_of_matrix), type_of(x), type_of(as_matrix), type_of(w)),
+                when(has_batches_of, type_of(whole), type_of(x)),
+                *guards,
+                soundness=Soundness.ROUNDING,
+            )
+            for name, whole, result, guards in (
+                ("product", split_of_rows, like(product_of_matrix, x, w), ()),
+                (
+                    "biased-product",
+                    reshape(product_of_matrix + b),
+                    like(product_of_matrix, x, w) + b,
+                    (when(lambda ty: rank_of(ty) == 1, type_of(b)),),
+                ),
+            )
+        ],
         # view(rows) + y = view(rows + rows(y))
         *[
             rewrite(

@@ -233,6 +233,19 @@ def test_python_is_asked_only_about_what_the_graph_computes_in_succession() -> N
     assert sorted(asked) == [(k, k + d) for k in range(40) for d in (1, 2) if k + d < 40]
 
 
+def test_what_only_moves_elements_is_computed_where_they_are() -> None:
+    u, v = variables("u v")
+    given, made = relay.nn.relu(u), relay.tanh(v)
+    asked: list[tuple[int, int]] = []
+    row = relay.reshape(given)
+    written = rewrite("made", row, relay.reshape(relay.tanh(u), newshape=(6,)))
+    places = (rules.place_of(given), rules.place_of(made))
+    asking = rewrite("asks", (given, made), (made, given), when(lambda *found: asked.append(found), *places))
+    matrix = relay.nn.relu(relay.nn.relu(relay.var("x", shape=(2, 3))))
+    eqsat.saturate(relay.reshape(matrix, newshape=(6,)), [written, asking])
+    assert sorted(asked) == [(0, 1), (1, 1)]
+
+
 class TestSingleUse:
     """A guard on how often the input graph reads a value."""
 

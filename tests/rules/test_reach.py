@@ -65,6 +65,16 @@ def like_a_mask(value: Expr) -> Expr:
     return relay.where(const(np.arange(4) > 1), value, value)
 
 
+def tokens_by_weight() -> Expr:
+    return nn.matmul(relay.var("tokens", shape=(2, 6, 8)), array(8, 4))
+
+
+def of_rows(product: Expr) -> Expr:
+    """The product of a batch of matrices as one of all their rows."""
+    data, weight = product.args
+    return nn.matmul(relay.reshape(data, newshape=(-1, 8)), weight)
+
+
 def image_bias(scale: Expr) -> Expr:
     bias = relay.cast(relay.floor(array(3) / scale), "int32")
     return relay.var("image", shape=(1, 3, 8, 8), dtype="int32") + relay.reshape(bias, newshape=(1, 3, 1, 1))
@@ -248,9 +258,21 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
         "nn.matmul reshape transpose split",
         lambda: relay.Tuple(heads_of_three(relay.var("tokens", shape=(2, 6, 8)), like_a_mask)),
     ),
+    "nor is one of them apart that is of all rows": (
+        "nn.matmul reshape transpose split",
+        lambda: relay.Tuple(heads_of_three(relay.var("tokens", shape=(2, 6, 8)), of_rows)),
+    ),
     "nor does a scale that comes before the transpose": (
         "nn.matmul reshape transpose split multiply",
         lambda: relay.Tuple(heads_of_three(relay.var("tokens", shape=(2, 6, 8)), scaled=const(0.5))),
+    ),
+    "a product of all rows is a product of the batch that they come from": (
+        "nn.matmul nn.relu",
+        lambda: nn.relu(relay.reshape(of_rows(tokens_by_weight()), newshape=(2, 6, 4))),
+    ),
+    "so is one with a bias": (
+        "nn.matmul add nn.relu",
+        lambda: nn.relu(relay.reshape(of_rows(tokens_by_weight()) + array(4), newshape=(2, 6, 4))),
     ),
     "a quotient of negatives, and a quotient by it": (
         "multiply",

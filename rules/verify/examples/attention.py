@@ -132,6 +132,16 @@ def three_products(draw: Draw, product: str) -> tuple[Any, ...]:
     return tuple(found)
 
 
+def product_of_rows(draw: Draw, biased: bool) -> Any:
+    """A product of all rows of a batch with a matrix, mostly viewed as the batch."""
+    batch, places, width, outputs = sizes(draw, 4)
+    dtype = draw.rng.choice(FLOATS)
+    rows = reshape(Var("x", TensorType((batch, places, width), dtype)), newshape=(-1, width))
+    product = nn.matmul(rows, draw.constant((width, outputs), dtype))
+    value = product + draw.constant((outputs,), dtype) if biased else product
+    return reshape(value, newshape=(places, batch, outputs) if draw.chance(0.1) else (batch, places, outputs))
+
+
 def part_of_three(draw: Draw) -> Any:
     """A part of a transposed tensor along an axis that the part is viewed without."""
     shape = [draw.rng.randint(1, 3) for _ in range(4)]
@@ -318,6 +328,8 @@ EXAMPLES: dict[str, Examples] = {
     "half-of-the-least": hidden,
     "mask-of-each-query": one_row,
     **{f"three-{product}s": partial(three_products, product=product) for product in ("dense", "matmul")},
+    "product-of-batches": partial(product_of_rows, biased=False),
+    "biased-product-of-batches": partial(product_of_rows, biased=True),
     "parts-of-transposed": part_of_three,
     "joined-heads": partial(groups_of_heads, masked=False, transposed=True),
     "joined-heads-masked": partial(groups_of_heads, masked=True, transposed=True),

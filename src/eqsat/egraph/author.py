@@ -66,8 +66,9 @@ def uses_of(pattern: DFPattern) -> Ref:
 def place_of(pattern: DFPattern) -> Ref:
     """Refer to the position of what ``pattern`` matched among calls in the input graph.
 
-    Only calls of the operators of such patterns, of all rules, are counted. The rule does not apply if the input graph
-    does not contain the value.
+    Only calls of the operators of such patterns, of all rules, are counted. A value that only moves the elements of
+    another, such as a view, has the position of that. The rule does not apply if the input graph does not contain the
+    value, nor one that moves the same elements.
     """
     return Ref("place", pattern)
 

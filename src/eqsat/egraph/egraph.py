@@ -12,6 +12,7 @@ from eqsat.egraph.engine import Engine, put
 from eqsat.egraph.nodes import NewNodes
 from eqsat.egraph.symbols import Symbol
 from eqsat.egraph.vocabulary import UNKNOWN, Answer, Inquiry, Test, Vocabulary
+from eqsat.relay.traits import Trait
 
 OnAnswer = Callable[[tuple[int, ...], tuple[int, ...]], None]
 """Told of the keys of a question and the parts of its answer."""
@@ -55,6 +56,7 @@ class EGraph:
         self.has_known = False
         self.has_numbers = False
         self.has_uses = False  # of the given graph
+        self._has_places = False
         self.fold: Callable[..., Sequence[int] | None] | None = None
         self._rows: dict[str, list[tuple[int, ...]]] = {}
         self.new_nodes = NewNodes(0)
@@ -97,6 +99,8 @@ class EGraph:
         for index in range(self._declared, len(self.vocabulary.symbols)):
             columns = " Expr" * self.vocabulary.symbols[index].arity
             self.engine.declare(f"(constructor n{index} (i64{columns}) Expr)")
+            if self._has_places:
+                self._share_place(index)
         self._declared = len(self.vocabulary.symbols)
 
     def ask_constness(self) -> None:
@@ -223,12 +227,32 @@ class EGraph:
         self.flush()
 
     def number_places(self, places: Iterable[tuple[int, int]]) -> None:
-        """Tell the places of handles in the input graph (after :meth:`flush` of them); the first of a class counts."""
+        """Tell the places of handles in the input graph (after :meth:`flush` of them); the first of a class counts.
+
+        What only moves the elements of a value has its place.
+        """
+        self._has_places = True
         self.engine.declare("(function place (Expr) i64 :merge (min old new))")
+        self.engine.declare("(ruleset places)")
+        for index in range(self._declared):
+            self._share_place(index)
         self.engine.inbox("placed", 2)
         self.engine.rule("load", "(placed i at)", "(set (place (N i)) at) (delete (placed i at))")
         self._rows["placed"] = [*places]
         self.flush()
+
+    def _share_place(self, index: int) -> None:
+        """Have what only moves the elements of its first operand, such as a view, share the place of that."""
+        kind, op, arity = self.vocabulary.symbols[index]
+        if kind == "call" and op is not None and arity and op.has(Trait.MOVES | Trait.INJECTIVE):
+            node = f"(= e (n{index} a {' '.join([f'c{i}' for i in range(arity)])}))"
+            for one, other in (("e", "c0"), ("c0", "e")):
+                self.engine.rule("places", f"{node} (= p (place {one}))", f"(set (place {other}) p)")
+
+    def share_places(self) -> None:
+        """Give the places of the input graph to what moves the same elements, if any rule asks for places."""
+        if self._has_places:
+            self.engine.saturate("places")
 
     def flush(self) -> bool:
         """Put what was added into the engine; whether there was anything."""

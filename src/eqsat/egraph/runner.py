@@ -247,6 +247,7 @@ class Runner:
         start = time.perf_counter()
         self._activate(None if iteration else self._fold_given())
         self.numbers.find()
+        self.egraph.share_places()
         snapshot, self._snapshot = self._snapshot, None
         if self.journal is not None and self.names is not None:
             self.names.name_all()
