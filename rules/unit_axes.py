@@ -9,14 +9,14 @@ Where all dimensions are known, rules on reshapes do the same.
 from __future__ import annotations
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
-from eqsat.egraph.rule import Refusal, RuleSet
+from eqsat.egraph.rule import Refusal, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import is_op
-from eqsat.relay.op import expand_dims, reshape, squeeze, transpose
+from eqsat.relay.op import expand_dims, reshape, squeeze, transpose, where
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.axes import from_front, permutation, renumbered
 from eqsat.rules.operators import binary, ordered, unary, view
-from eqsat.rules.types import Shape, has_zero, rank_of
+from eqsat.rules.types import Shape, has_zero, is_scalar, rank_of
 
 x, y = variables("x y")
 (c,) = constants("c")
@@ -133,6 +133,35 @@ def width_before(attrs: Attrs, padding: Attrs, before: TensorType, after: Tensor
     return tuple(width) if kept else refuse("an axis of one element is padded")
 
 
+# ---- one number for all elements
+
+
+def is_number_of_axes(number: TensorType, *others: TensorType) -> bool:
+    """Guard: a constant is one number, and has axes that add none to those of other operands."""
+    return is_scalar(number) and 0 < rank_of(number) <= max(map(rank_of, others))
+
+
+def numbers() -> list[Rewrite]:
+    """x + (c) = x + c: a vector or matrix of one number is that number."""
+    number = reshape(c, newshape=())
+    places = {
+        "number": (binary(x, c), (x, number), [x]),
+        "ordered-number": (ordered(c, x), (number, x), [x]),
+        "chosen-number": (where(x, c, y), (x, number, y), [x, y]),
+        "other-chosen-number": (where(x, y, c), (x, y, number), [x, y]),
+    }
+    return [
+        rewrite(
+            f"{name}-without-axes",
+            whole,
+            like(whole, *operands),
+            when(is_number_of_axes, type_of(c), *map(type_of, others)),
+            contracts=True,
+        )
+        for name, (whole, operands, others) in places.items()
+    ]
+
+
 moved = reshape(c, newshape=compute(shape_before, attrs_of(viewed), type_of(x), type_of(viewed), type_of(c)))
 expanded, squeezed = expand_dims(x), squeeze(x)
 squeezed_function = unary(squeezed)
@@ -202,5 +231,6 @@ unit_axes = RuleSet(
                 ),
             ),
         ),
+        *numbers(),
     ],
 )

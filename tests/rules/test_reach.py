@@ -340,6 +340,22 @@ def test_what_is_computed_of_values_that_are_transposed_anyway_is_computed_of_th
     assert sorted(operators(graph, rules.default).split()) == sorted(["transpose", "transpose", operator])
 
 
+BY_NUMBER: dict[str, Callable[[Expr, Expr, Expr], Expr]] = {
+    "less": lambda x, chosen, number: relay.less(x, number),
+    "power": lambda x, chosen, number: relay.power(number, x),
+    "where": lambda x, chosen, number: relay.where(chosen, number, x),
+    "where, the other choice": lambda x, chosen, number: relay.where(chosen, x, number),
+}
+
+
+@pytest.mark.parametrize("what", BY_NUMBER)
+def test_a_number_is_one_whatever_axes_it_has(what: str) -> None:
+    x, chosen = relay.var("x", shape=(2, 3)), relay.var("chosen", shape=(2, 3), dtype="bool")
+    numbers = [const(np.full(axes, 3.0, "float32")) for axes in [(), (1,), (1, 1)]]
+    graph = relay.Tuple([BY_NUMBER[what](x, chosen, number) for number in numbers])
+    assert operators(graph, rules.default) == what.partition(",")[0]
+
+
 def test_shapes_that_are_constants_need_no_dynamic_operators() -> None:
     graph = relay.reshape(image(), const(np.array([3, 64])))
     best = eqsat.optimize(graph, rules=rules.default, cost_model=lambda node: float(node.op.startswith("dyn.")))
