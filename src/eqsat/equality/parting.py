@@ -206,13 +206,17 @@ class Parting:
         return []
 
     def _paired(self, firsts: Sequence[Expr], seconds: Sequence[Expr], same: Mapping[Expr, Expr]) -> list[Pair]:
-        """Guilty nodes of both graphs, together where they are computed from the same by the same operator."""
+        """Guilty nodes of both graphs, together where they are computed from the same by the same operator.
+
+        If there is one of each, they belong together.
+        """
         left = list(firsts)
         pairs = []
+        least = 0 if len(firsts) > 1 or len(seconds) > 1 else -1
         for node in seconds:
             scores = [(self._likeness(each, node, same), -place) for place, each in enumerate(left)]
-            best = max(scores, default=(0, 0))
-            chosen = left.pop(-best[1]) if best[0] > 0 else None
+            best = max(scores, default=(least, 0))
+            chosen = left.pop(-best[1]) if best[0] > least else None
             pairs.append(Pair(self._part(chosen, 0), self._part(self._first_of(node, chosen), 1)))
         return [*pairs, *[Pair(self._part(node, 0), None) for node in left]]
 
