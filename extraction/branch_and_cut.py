@@ -128,10 +128,10 @@ class BranchAndCut:
                 self._offer(choice)
                 self.bound = [*self.cost]
                 return ""
-            if parts := independent(current):
-                return self._solve(parts, deadline)
             if deadline.passed():
                 break
+            if parts := independent(current):
+                return self._solve(parts, deadline)
             search = Search(current, self.seed)
             self._kick(search, deadline, _FEW if current.num_nodes <= _SMALL else self.patience)
             if deadline.passed():

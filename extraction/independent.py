@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -17,7 +18,7 @@ class Part:
     Attributes:
         problem: The part.
         classes: The classes of the whole problem that are the part's, in order; int (C,).
-        nodes: The nodes of the whole problem that are the part's, in order; int (N,).
+        nodes: The nodes of the whole problem that are the part's, class by class; int (N,).
     """
 
     problem: Problem
@@ -30,31 +31,26 @@ class Part:
 
 
 def independent(problem: Problem) -> list[Part]:
-    """The parts of a problem, by their first classes. Each has a root if every class is reached from a root."""
+    """The parts of a problem, by their first classes; none where all hangs together.
+
+    Each part has a root if every class is reached from a root.
+    """
     touching: list[list[int]] = [[] for _ in range(problem.num_classes)]
     for owner, children in zip(problem.owner, problem.children, strict=True):
         touching[owner] += children
         for child in children:
             touching[child].append(owner)
     found = sorted(members(strongly_connected(touching)))
-    return [_part(problem, np.asarray(classes)) for classes in found] if len(found) > 1 else []
-
-
-def _part(problem: Problem, classes: Ints) -> Part:
-    number = np.full(problem.num_classes, -1)
-    number[classes] = np.arange(len(classes))
-    nodes = np.flatnonzero(number[problem.node_class] >= 0)
-    roots = number[problem.roots]
-    offsets = problem.child_offsets
-    fan = np.diff(offsets)[nodes]
-    child = np.concatenate([problem.child[offsets[node] : offsets[node + 1]] for node in nodes])
-    part = Problem(
-        number[problem.node_class[nodes]],
-        np.concatenate([[0], np.cumsum(fan)]),
-        number[child],
-        problem.cost[nodes],
-        roots[roots >= 0],
-        subsumed=None if problem.subsumed is None else problem.subsumed[nodes],
-        num_classes=len(classes),
-    )
-    return Part(part, classes, nodes)
+    if len(found) == 1:
+        return []
+    roots, price = {*problem.roots.tolist()}, problem.cost.tolist()
+    parts = []
+    for classes in found:
+        number = {index: place for place, index in enumerate(classes)}
+        nodes = [problem.class_nodes[index] for index in classes]
+        part = Problem.from_lists(
+            [[(price[n], [number[k] for k in problem.children[n]]) for n in each] for each in nodes],
+            [number[index] for index in classes if index in roots],
+        )
+        parts.append(Part(part, np.asarray(classes), np.asarray([*chain.from_iterable(nodes)])))
+    return parts

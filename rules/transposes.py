@@ -54,11 +54,15 @@ def spread_axes(attrs: Attrs, ty: Type, of: TensorType) -> Shape | Refusal:
     return (1,) * missing + of.concrete_shape
 
 
+def spread() -> DFPattern:
+    """The constant, with as many axes as ``x``."""
+    return reshape(c, newshape=compute(spread_axes, attrs_of(turned), type_of(x), type_of(c)))
+
+
 def turned_back() -> DFPattern:
     """The constant in the order of ``x``."""
-    padded = reshape(c, newshape=compute(spread_axes, attrs_of(turned), type_of(x), type_of(c)))
     back = compute(lambda attrs, ty: inverse_order(permutation(attrs, rank_of(ty))), attrs_of(turned), type_of(x))
-    return transpose(padded, axes=back)
+    return transpose(spread(), axes=back)
 
 
 def is_small_scalar(ty: Type, of: Type) -> bool:
@@ -144,10 +148,15 @@ def pad_width(attrs: Attrs, turn: Attrs, ty: Type) -> tuple[Shape, ...]:
     return tuple(tuple(attrs.pad_width[axis]) for axis in back)
 
 
-def slice_axes(attrs: Attrs, turn: Attrs, ty: Type) -> tuple[int, ...]:
-    axes = permutation(turn, rank_of(ty))
-    which = range(len(attrs.begin)) if attrs.axes is None else from_front(attrs.axes, rank_of(ty))
-    return tuple(axes[axis] for axis in which)
+def slice_axes(attrs: Attrs, turn: Attrs, ty: Type) -> Shape:
+    """The axes of a slice of ``T x`` in terms of the axes of ``x``."""
+    return renamed_axes(attrs, permutation(turn, rank_of(ty)))
+
+
+def renamed_axes(attrs: Attrs, names: Shape) -> Shape:
+    """The axes of a slice, where each axis has another number, by its number."""
+    which = range(len(attrs.begin)) if attrs.axes is None else from_front(attrs.axes, len(names))
+    return tuple([names[axis] for axis in which])
 
 
 def has_plain_bounds(attrs: Attrs) -> bool:

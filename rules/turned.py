@@ -6,21 +6,30 @@ values from it, the way back costs nothing and adds no values. ``T`` stands for 
 
 from __future__ import annotations
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, variables, when
+from eqsat.egraph.author import attrs_of, like, rewrite, type_of, when
 from eqsat.egraph.rule import Guard, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple_get_item
-from eqsat.relay.op import reshape, split, strided_slice, transpose
+from eqsat.relay.op import split, strided_slice, transpose
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import Type
-from eqsat.rules.axes import from_front, inverse_order, permutation
+from eqsat.rules.axes import inverse_order, permutation
 from eqsat.rules.operators import binary, ordered, unary
-from eqsat.rules.transposes import has_plain_bounds, is_spread, same_order, spread_axes
+from eqsat.rules.transposes import (
+    c,
+    has_plain_bounds,
+    is_spread,
+    of_turned,
+    renamed_axes,
+    same_order,
+    spread,
+    turn_like,
+    turned,
+    turned_too,
+    x,
+    y,
+)
 from eqsat.rules.types import Shape, rank_of
-
-x, y = variables("x y")
-(c,) = constants("c")
-turned, turned_too = transpose(x), transpose(y)
 
 
 def behind(name: str, value: DFPattern, result: DFPattern, *guards: Guard, also: tuple[DFPattern, ...] = ()) -> Rewrite:
@@ -43,15 +52,10 @@ def moved_axis(attrs: Attrs, turn: Attrs, ty: Type) -> int:
 
 def moved_axes(attrs: Attrs, turn: Attrs, ty: Type) -> Shape:
     """The axes of a slice of ``x`` in terms of the axes of ``T x``."""
-    places = inverse_order(permutation(turn, rank_of(ty)))
-    which = range(len(attrs.begin)) if attrs.axes is None else from_front(attrs.axes, rank_of(ty))
-    return tuple([places[axis] for axis in which])
+    return renamed_axes(attrs, inverse_order(permutation(turn, rank_of(ty))))
 
 
-padded = reshape(c, newshape=compute(spread_axes, attrs_of(turned), type_of(x), type_of(c)))
-turned_constant = transpose(
-    padded, axes=compute(lambda attrs, ty: permutation(attrs, rank_of(ty)), attrs_of(turned), type_of(x))
-)
+turned_constant = turn_like(spread())
 applied, joined = unary(x), binary(x, y)
 with_constant, constant_first = binary(x, c), ordered(c, x)
 sliced, parts = strided_slice(x), split(x)
@@ -74,16 +78,9 @@ turned_anyway = RuleSet(
         behind(
             "slice",
             sliced,
-            like(sliced, turned, axes=compute(moved_axes, attrs_of(sliced), attrs_of(turned), type_of(x))),
+            like(sliced, turned, axes=of_turned(moved_axes, sliced)),
             when(has_plain_bounds, attrs_of(sliced)),
         ),
-        behind(
-            "split",
-            part,
-            like(
-                part,
-                like(parts, turned, axis=compute(moved_axis, attrs_of(parts), attrs_of(turned), type_of(x))),
-            ),
-        ),
+        behind("split", part, like(part, like(parts, turned, axis=of_turned(moved_axis, parts)))),
     ],
 )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from eqsat.extraction import EXTRACTORS, Problem
 from eqsat.extraction.independent import independent
+from eqsat.extraction.mutable import MutableProblem
 
 from .strategies import optimum, problems
 
@@ -78,6 +79,4 @@ def test_each_part_is_solved_by_itself_under_all_objectives() -> None:
 
 def unchanged(problem: Problem, keep: object, deadline: object) -> object:
     """A simplification that finds nothing to do."""
-    from eqsat.extraction.mutable import MutableProblem
-
     return MutableProblem(problem, None).result()

@@ -212,11 +212,11 @@ class Parting:
         """
         left = list(firsts)
         pairs = []
-        least = 0 if len(firsts) > 1 or len(seconds) > 1 else -1
+        is_only = len(firsts) == len(seconds) == 1
         for node in seconds:
             scores = [(self._likeness(each, node, same), -place) for place, each in enumerate(left)]
-            best = max(scores, default=(least, 0))
-            chosen = left.pop(-best[1]) if best[0] > least else None
+            best = max(scores, default=(0, 0))
+            chosen = left.pop(-best[1]) if best[0] > 0 or is_only else None
             pairs.append(Pair(self._part(chosen, 0), self._part(self._first_of(node, chosen), 1)))
         return [*pairs, *[Pair(self._part(node, 0), None) for node in left]]
 
