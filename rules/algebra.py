@@ -35,6 +35,7 @@ from eqsat.rules.functions import functions, repeated
 from eqsat.rules.operators import COMMUTATIVE
 from eqsat.rules.types import floats, is_float, is_number, is_scalar, is_wide, keeps, keeps_floats
 from eqsat.rules.values import (
+    all_negative,
     all_positive,
     half,
     is_finite,
@@ -82,8 +83,14 @@ def stay_numbers(made: Made) -> Callable[..., bool]:
 
 def are_of_one_sign(left: Array, right: Array) -> bool:
     """Guard: constants are all positive or all negative, and so is their sum, which is finite where they are."""
-    are_alike = all_positive(left, right) or bool(np.all(left < 0) and np.all(right < 0))
+    are_alike = all_positive(left, right) or all_negative(left, right)
     return are_alike and stay_numbers(lambda a, b: (a + b, None))(left, right)
+
+
+def are_of_opposite_signs(left: Array, right: Array) -> bool:
+    """Guard: constants of which one is all positive and the other all negative, with a difference that is finite."""
+    differ = any(all_positive(one) and all_negative(other) for one, other in ((left, right), (right, left)))
+    return differ and stay_numbers(lambda a, b: (a - b, None))(left, right)
 
 
 def is_wide_scalar(ty: TensorType) -> bool:
@@ -105,6 +112,7 @@ opposite = x * minus_one
 by_root = x / sqrt(y)
 scaled_twice = x * a + x * b
 scaled_and_itself = x + x * a
+scaled_difference, without_scaled, scaled_without = x * a - x * b, x - x * a, x * a - x
 doubled = x + x
 common_product = x * z + y * z
 over_negative = b / negative(x)
@@ -414,6 +422,30 @@ meeting = RuleSet(
             factor(x),
             contracts=True,
         ),
+        # x a - x b = x (a - b), likewise
+        *[
+            rewrite(
+                name,
+                whole,
+                x * factor_of_x,
+                is_safe,
+                non_constant(x),
+                distinct(whole, x),
+                factor(x),
+                soundness=ROUNDING,
+                contracts=True,
+            )
+            for name, whole, factor_of_x, is_safe in (
+                (
+                    "common-factor-of-difference",
+                    scaled_difference,
+                    a - b,
+                    when(are_of_opposite_signs, value_of(a), value_of(b)),
+                ),
+                ("one-without-some", without_scaled, scalar(1, x) - a, when(all_negative, value_of(a))),
+                ("some-without-one", scaled_without, a - scalar(1, x), when(all_negative, value_of(a))),
+            )
+        ],
         rewrite("common-factor-of-any-sign", scaled_twice, x * (a + b), soundness=FINITE),
         rewrite(
             "one-and-some-of-any-sign",

@@ -150,6 +150,11 @@ def all_positive(*values: Array) -> bool:
     return all(bool(np.all(value > 0)) for value in values)
 
 
+def all_negative(*values: Array) -> bool:
+    """Guard: all numbers are below 0."""
+    return all(bool(np.all(value < 0)) for value in values)
+
+
 def scales_safely(value: Array) -> bool:
     """Guard: numbers by which, and by whose inverse, a product loses nothing to overflow or underflow."""
     size = np.abs(value.astype(np.float64))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 import eqsat
 from eqsat import relay, rules
@@ -158,7 +158,9 @@ def test_each_rewrite_keeps_the_values(graph: Expr) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(graph=typed_graphs())
+@example(graph=-relay.var("x", shape=(4, 4)) - relay.var("x", shape=(4, 4)))
 def test_to_be_explained_changes_nothing(graph: Expr) -> None:
+    by_steps = [rule for rule in rules.default if rule.name != "compose-chains"]  # which are what is explained
     _, best = explained(graph)
-    plain = eqsat.extract(eqsat.saturate(graph))
+    plain = eqsat.extract(eqsat.saturate(graph, by_steps))
     assert eqsat.extract(eqsat.saturate(best, ())).cost == pytest.approx(plain.cost)
