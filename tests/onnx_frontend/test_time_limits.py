@@ -23,7 +23,7 @@ class Steps:
         return self.looks * 1e-3
 
 
-@pytest.mark.parametrize("layers", [1, 7])
+@pytest.mark.parametrize("layers", [1, 4])
 def test_wherever_time_ends_a_saturation_the_result_is_right(layers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     model = benchmark_module("encoder_decoders").t5(layers)
     clock = Steps()
@@ -31,7 +31,7 @@ def test_wherever_time_ends_a_saturation_the_result_is_right(layers: int, monkey
     whole = onnx_frontend.run(model)
     looks, reasons = clock.looks, set()
     assert whole.extraction.report.stop_reason == "saturated"
-    for part in (0.02, 0.1, 0.25, 0.4, 0.6):
+    for part in (0.05, 0.2, 0.6):
         monkeypatch.setattr(time, "perf_counter", Steps())
         cut = onnx_frontend.run(model, limits=Limits(seconds=part * looks * 1e-3))
         reasons.add(cut.extraction.report.stop_reason)

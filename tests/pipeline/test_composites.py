@@ -104,7 +104,7 @@ def hash_of(name: str) -> int:
     return sum(map(ord, name))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(graph=graphs(), table=tables(), cost=COSTS)
 def test_the_cover_costs_no_more_than_merge_composite_in_any_order(graph, table, cost) -> None:
     best = composed(graph, table, cost)

@@ -26,7 +26,7 @@ MODELS = [extraction.OpCount(), extraction.Roofline("cpu")]
 
 
 @pytest.mark.parametrize("rule_set", SETS, ids=lambda each: each.name)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(graph=typed_graphs(), model=st.sampled_from(MODELS))
 def test_the_result_computes_what_the_input_does_and_costs_no_more(rule_set, graph: Expr, model) -> None:
     best = eqsat.extract(eqsat.saturate(graph, rule_set), model)
@@ -46,7 +46,7 @@ def test_the_order_of_the_rules_does_not_matter(graph: Expr, seed: int) -> None:
     assert structural_equal(first.expr, second.expr)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(graph=typed_graphs(size=6), seed=st.integers(0, 1000))
 def test_no_rewrite_order_beats_saturation(graph: Expr, seed: int) -> None:
     comparison = eqsat.compare_orders(graph, list(rules.default), orders=2, seed=seed, random_runs=1)
