@@ -40,6 +40,13 @@ def moves_ones_only(attrs: Attrs, ty: TensorType) -> bool:
     return kept == sorted(kept)
 
 
+def ones_in_order(attrs: Attrs, ty: TensorType) -> tuple[int, ...]:
+    """The axes of the transpose that does the same and keeps the order of the axes of one element."""
+    axes = permutation(attrs, rank_of(ty))
+    ones = iter(sorted(axis for axis in axes if ty.shape[axis] == 1))
+    return tuple(next(ones) if ty.shape[axis] == 1 else axis for axis in axes)
+
+
 def codes(ty: Type, of: Type | None = None) -> Shape | Refusal:
     """The ``newshape`` of a reshape, of what has the type ``of``, to the shape of a type."""
     if not isinstance(ty, TensorType):
@@ -176,8 +183,15 @@ views = RuleSet(
             reshaped(x, inner_transpose),
             when(moves_ones_only, attrs_of(inner_transpose), type_of(x)),
         ),
+        # one form of transposes that do the same: else those of n axes of one element would be n! ones
+        rewrite(
+            "ones-of-transpose-in-order",
+            inner_transpose,
+            transpose(x, axes=compute(ones_in_order, attrs_of(inner_transpose), type_of(x))),
+            contracts=True,
+        ),
         rewrite("expand-expand", outer_expand, expanded(x, outer_expand)),
-        rewrite("expand-nothing", inner_expand, x),
+        rewrite("expand-nothing", inner_expand, x, contracts=True),
         rewrite("tile-of-ones", tiled, expanded(x, tiled), when(repeats_ones, attrs_of(tiled), type_of(x))),
         rewrite("tile-nothing", tiled, x, when(lambda attrs: all(rep == 1 for rep in attrs.reps), attrs_of(tiled))),
     ],
@@ -197,7 +211,7 @@ orders = RuleSet(
             inner_transpose,
             x,
             when(moves_nothing, attrs_of(inner_transpose), type_of(x)),
-            early=True,
+            contracts=True,
         ),
         rewrite(
             "layout-layout",

@@ -138,7 +138,7 @@ slices = RuleSet(
         ),
         # one form of slices that take the same: else those of which n are joined would be joined in 2^n ways
         rewrite("axes-of-slice-in-order", inner, cut(x, in_order, attrs_of(inner), type_of(x)), contracts=True),
-        rewrite("slice-nothing", inner, x, when(keeps_order, attrs_of(inner), type_of(x))),
+        rewrite("slice-nothing", inner, x, when(keeps_order, attrs_of(inner), type_of(x)), contracts=True),
         rewrite("split-is-slice", part, cut(x, split_part, index_of(part), attrs_of(parts), type_of(x))),
     ],
 )

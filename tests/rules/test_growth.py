@@ -139,6 +139,26 @@ def test_the_default_rules_saturate_in_few_nodes(graph) -> None:
     assert saturation.node_count < MOST
 
 
+def windows_of_one_head() -> Expr:
+    """Attention over windows of which there is one, as the exporter writes it: most axes have one element."""
+    x, scale = relay.var("x", shape=(1, 7, 7, 8)), relay.const(0.5)
+    windows = relay.transpose(relay.reshape(x, (1, 1, 7, 1, 7, 8)), (0, 1, 3, 2, 4, 5))
+    joined = nn.matmul(relay.reshape(windows, (1, 1, 49, 8)), array(8, 24)) + array(24)
+    parts = relay.transpose(relay.reshape(joined, (1, 1, 49, 3, 1, 8)), (3, 0, 1, 4, 2, 5))
+    taken = [relay.strided_slice(parts, begin=[part], end=[part + 1], axes=[0]) for part in range(3)]
+    queries, keys, values = [relay.squeeze(part, axis=[0]) for part in taken]
+    scores = nn.softmax(nn.matmul(queries * scale, relay.transpose(keys, (0, 1, 2, 4, 3)) * scale))
+    heads = relay.transpose(nn.matmul(scores, values), (0, 1, 3, 2, 4))
+    back = relay.transpose(relay.reshape(heads, (1, 1, 1, 7, 7, 8)), (0, 1, 3, 2, 4, 5))
+    return x + nn.matmul(relay.reshape(back, (1, 7, 7, 8)), array(8, 8))
+
+
+def test_axes_of_one_element_are_not_transposed_in_every_order() -> None:
+    saturation = eqsat.saturate(windows_of_one_head())
+    assert saturation.stop_reason == "saturated"
+    assert saturation.node_count < 270  # above 320 if transposes that do the same are different e-nodes
+
+
 def test_what_is_made_of_joined_weights_is_no_sibling_of_them() -> None:
     """Else the scaled product of two weights would be merged with them, and scaled, and merged, and so on."""
     tokens = relay.var("tokens", shape=(6, 32))
