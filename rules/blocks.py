@@ -20,7 +20,7 @@ from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType
 from eqsat.rules.axes import inverse_order, is_last, permutation
 from eqsat.rules.operators import view
-from eqsat.rules.shape import codes_between
+from eqsat.rules.shape import codes_between, reshaped
 from eqsat.rules.types import Shape, keeps, rank_of, same_sizes
 from eqsat.rules.values import computed_parts
 
@@ -123,6 +123,21 @@ def out_of_views() -> list[Rewrite]:
     return found
 
 
+turned = transpose(view(x))
+
+
+def turns_a_matrix(turn: Attrs, matrix: TensorType, batch: TensorType) -> bool:
+    """Guard: a view of a matrix that adds axes of one element is transposed, and so is the matrix."""
+    if rank_of(matrix) != 2 or {0, 1} & {*matrix.shape} or not same_sizes(_long(batch.shape), matrix.shape):
+        return False
+    order = [axis for axis in permutation(turn, rank_of(batch)) if batch.shape[axis] != 1]
+    return order != sorted(order)
+
+
+def _long(shape: Sequence[Dim]) -> list[Dim]:
+    return [dim for dim in shape if dim != 1]
+
+
 # ---- batches of matrices
 
 
@@ -200,6 +215,13 @@ blocks = RuleSet(
     "blocks",
     [
         *out_of_views(),
+        # T view(x) = view(T x) of a matrix, so that all rows at once stay a matrix
+        rewrite(
+            "view-out-of-transpose-of-matrix",
+            turned,
+            reshaped(transpose(x, axes=(1, 0)), turned, is_matched=False),
+            when(turns_a_matrix, attrs_of(turned), type_of(x), type_of(turned.args[0])),
+        ),
         *[into_products(name, seen) for name, seen in any_view(product, sizes).items()],
         # operands with fewer axes are repeated along the axes in front
         rewrite("matmul-of-more-axes", product, like(product, x, with_axes_of(y, x)), soundness=Soundness.ROUNDING),

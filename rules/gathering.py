@@ -15,7 +15,7 @@ from eqsat.relay.op import gather_nd, squeeze, take, transpose
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.axes import permutation, without
 from eqsat.rules.one_hot import hot_rows
-from eqsat.rules.operators import commutative, ordered, unary
+from eqsat.rules.operators import binary, unary
 from eqsat.rules.shape import reshaped
 from eqsat.rules.types import floats, rank_of
 
@@ -27,7 +27,7 @@ ROUNDING = Soundness.ROUNDING
 
 taken = take(table, i)
 applied = unary(taken)
-met, met_first = (commutative | ordered)(taken, c), ordered(c, taken)
+met, met_first = binary(taken, c), binary(c, taken)
 biased = nn.bias_add(taken, b)
 normalized = nn.layer_norm(taken, gamma, beta)
 multiplied = nn.dense(taken, weight)

@@ -17,7 +17,7 @@ from eqsat.relay.op import concatenate, expand_dims, reshape, split, squeeze, st
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import Dim, TensorType, Type, is_exact, is_static
 from eqsat.rules.axes import from_front, inverse_order, permutation, reduced_axes, without
-from eqsat.rules.operators import any_reduction, binary, one_of, ordered, unary, view
+from eqsat.rules.operators import any_reduction, binary, one_of, unary, view
 from eqsat.rules.types import Shape, dtype_of, has_zero, is_scalar, rank_of
 from eqsat.rules.values import attribute, computed_parts
 
@@ -42,8 +42,8 @@ def same_order(first: Attrs, second: Attrs, ty: Type, other: Type) -> bool:
 
 applied = unary(turned)
 joined = binary(turned, turned_too)
-with_number = binary(x, c)
-turned_scaling = transpose(with_number)
+with_number, number_first = binary(x, c), binary(c, x)
+turned_scaling, turned_ordered_scaling = transpose(with_number), transpose(number_first)
 
 
 def spread_axes(attrs: Attrs, ty: Type, of: TensorType) -> Shape | Refusal:
@@ -77,7 +77,7 @@ def is_spread(ty: Type, of: Type) -> bool:
 
 def beside(name: str, constant: DFPattern, *guards: Guard) -> list[Rewrite]:
     """T x + c = T (x + constant), and for operators whose operands have an order c - T x = T (constant - x)"""
-    first, second = binary(turned, c), ordered(c, turned)
+    first, second = binary(turned, c), binary(c, turned)
     return [
         rewrite(f"transpose-out-of-{name}", first, turn_like(like(first, x, constant)), *guards),
         rewrite(f"transpose-out-of-ordered-{name}", second, turn_like(like(second, constant, x)), *guards),
@@ -102,6 +102,12 @@ elementwise = RuleSet(
             "transpose-into-scaling",
             turned_scaling,
             like(with_number, like(turned_scaling, x), c),
+            when(is_small_scalar, type_of(x), type_of(c)),
+        ),
+        rewrite(
+            "transpose-into-ordered-scaling",
+            turned_ordered_scaling,
+            like(number_first, c, like(turned_ordered_scaling, x)),
             when(is_small_scalar, type_of(x), type_of(c)),
         ),
         *beside("constant", turned_back(), when(is_spread, type_of(x), type_of(c))),

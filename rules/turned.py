@@ -14,7 +14,7 @@ from eqsat.relay.op import split, strided_slice, transpose
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import Type
 from eqsat.rules.axes import inverse_order, permutation
-from eqsat.rules.operators import binary, ordered, unary
+from eqsat.rules.operators import binary, unary
 from eqsat.rules.transposes import (
     c,
     has_plain_bounds,
@@ -57,7 +57,7 @@ def moved_axes(attrs: Attrs, turn: Attrs, ty: Type) -> Shape:
 
 turned_constant = turn_like(spread())
 applied, joined = unary(x), binary(x, y)
-with_constant, constant_first = binary(x, c), ordered(c, x)
+with_constant, constant_first = binary(x, c), binary(c, x)
 sliced, parts = strided_slice(x), split(x)
 part = is_tuple_get_item(parts)
 spreads = when(is_spread, type_of(x), type_of(c))

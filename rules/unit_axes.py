@@ -15,7 +15,7 @@ from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op import expand_dims, reshape, squeeze, transpose, where
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.axes import from_front, permutation, renumbered
-from eqsat.rules.operators import binary, ordered, unary, view
+from eqsat.rules.operators import binary, unary, view
 from eqsat.rules.types import Shape, has_zero, is_scalar, rank_of
 
 x, y = variables("x y")
@@ -23,7 +23,7 @@ x, y = variables("x y")
 
 viewed = view(x)
 viewed_again = view(viewed)
-with_constant, constant_first = binary(viewed, c), ordered(c, viewed)
+with_constant, constant_first = binary(viewed, c), binary(c, viewed)
 
 
 def long_axes(ty: TensorType) -> list[int]:
@@ -146,7 +146,7 @@ def numbers() -> list[Rewrite]:
     number = reshape(c, newshape=())
     places = {
         "number": (binary(x, c), (x, number), [x]),
-        "ordered-number": (ordered(c, x), (number, x), [x]),
+        "ordered-number": (binary(c, x), (number, x), [x]),
         "chosen-number": (where(x, c, y), (x, number, y), [x, y]),
         "other-chosen-number": (where(x, y, c), (x, y, number), [x, y]),
     }

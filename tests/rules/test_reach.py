@@ -356,6 +356,30 @@ def test_a_number_is_one_whatever_axes_it_has(what: str) -> None:
     assert operators(graph, rules.default) == what.partition(",")[0]
 
 
+@pytest.mark.parametrize("operator", ["add", "multiply", "maximum", "minimum"])
+@pytest.mark.parametrize("through", ["view", "transpose", "gather", "number"])
+def test_a_constant_may_be_either_operand(through: str, operator: str) -> None:
+    x, vector, number = relay.var("x", shape=(4, 8)), array(8), const(0.7)
+    rows = relay.var("rows", shape=(4,), dtype="int64")
+    of = {
+        "view": lambda apply: relay.reshape(apply(relay.reshape(x, (1, 4, 8)), vector), (4, 8)),
+        "transpose": lambda apply: relay.transpose(apply(relay.transpose(x, (1, 0)), array(4)), (1, 0)),
+        "gather": lambda apply: apply(relay.take(array(5, 8), rows, axis=0, mode="fast"), vector),
+        "number": lambda apply: relay.transpose(apply(relay.transpose(x, (1, 0)), number), (1, 0)),
+    }[through]
+    apply = getattr(relay, operator)
+    left = [operators(of(one), rules.default) for one in (lambda y, c: apply(c, y), apply)]
+    assert left[0] == left[1]
+    assert len(left[0].split()) == 1
+
+
+def test_views_of_matrices_leave_transposes() -> None:
+    """So that what works on all rows at once goes on doing so."""
+    batch = relay.reshape(relay.var("x", shape=(4, 8)), (1, 4, 8))
+    turned = relay.transpose(batch, (0, 2, 1)) * array(4)
+    assert operators(relay.reshape(turned, (8, 4)), rules.default) == "multiply transpose"
+
+
 def test_shapes_that_are_constants_need_no_dynamic_operators() -> None:
     graph = relay.reshape(image(), const(np.array([3, 64])))
     best = eqsat.optimize(graph, rules=rules.default, cost_model=lambda node: float(node.op.startswith("dyn.")))
