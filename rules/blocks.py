@@ -123,7 +123,8 @@ def out_of_views() -> list[Rewrite]:
     return found
 
 
-turned = transpose(view(x))
+batch = view(x)
+turned = transpose(batch)
 
 
 def turns_a_matrix(turn: Attrs, matrix: TensorType, batch: TensorType) -> bool:
@@ -220,7 +221,7 @@ blocks = RuleSet(
             "view-out-of-transpose-of-matrix",
             turned,
             reshaped(transpose(x, axes=(1, 0)), turned, is_matched=False),
-            when(turns_a_matrix, attrs_of(turned), type_of(x), type_of(turned.args[0])),
+            when(turns_a_matrix, attrs_of(turned), type_of(x), type_of(batch)),
         ),
         *[into_products(name, seen) for name, seen in any_view(product, sizes).items()],
         # operands with fewer axes are repeated along the axes in front
