@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, rewrite, type_of, variables, when
-from eqsat.egraph.rule import Guard, Rewrite, RuleSet, Soundness
+from eqsat.egraph.author import attrs_of, compute, constants, given, like, rewrite, type_of, variables, when
+from eqsat.egraph.rule import Guard, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
@@ -18,9 +18,9 @@ from eqsat.relay.op import reshape
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, is_exact
 from eqsat.rules.axes import is_last
-from eqsat.rules.operators import unary
-from eqsat.rules.shape import reshaped
-from eqsat.rules.types import has_zero, rank_of, same_sizes, same_type
+from eqsat.rules.operators import one_of, unary
+from eqsat.rules.shape import codes_between, reshaped
+from eqsat.rules.types import Shape, has_zero, rank_of, same_sizes, same_type
 
 x, y, gamma, beta = variables("x y gamma beta")
 w, b = constants("w b")
@@ -36,15 +36,27 @@ def rows_of(data: DFPattern) -> DFPattern:
     return reshape(data, newshape=compute(as_rows, type_of(data)))
 
 
-product = nn.matmul(x, w)
+def batches_of_rows(whole: TensorType, data: TensorType, rows: TensorType) -> Shape | Refusal:
+    """The codes of a view of data that has the axes of a result, but for the last one, which is that of rows."""
+    return codes_between(data.shape, (*whole.shape[:-1], rows.shape[-1]))
+
+
+def batches_of(whole: DFPattern) -> DFPattern:
+    """``x``, whose rows are multiplied to what ``whole`` views, with the batches of that view."""
+    return reshape(x, newshape=compute(batches_of_rows, type_of(whole), type_of(x), type_of(as_matrix)))
+
+
+multiplied = one_of("nn.matmul", "nn.dense")
+product = multiplied(x, w)
 product_of_rows = like(product, rows_of(x), w)
 biased = product + b
 split = reshape(product)
 
 as_matrix = reshape(x)
-product_of_matrix = nn.matmul(as_matrix, w)
+product_of_matrix = multiplied(as_matrix, w)
 split_of_rows = reshape(product_of_matrix)
-other_product = nn.matmul(x, b)
+split_of_biased = reshape(product_of_matrix + b)
+other_product = multiplied(x, b)
 
 back = reshape(x)
 normalized = nn.layer_norm(back, gamma, beta)
@@ -52,10 +64,15 @@ normalized_first = nn.layer_norm(x, gamma, beta)
 rows_normalized = reshape(normalized_first)
 
 
+def is_by_matrix(attrs: Attrs, data: TensorType, weight: TensorType) -> bool:
+    """Guard: rows of known length are multiplied by a matrix."""
+    plain = rank_of(weight) == 2 and not attrs.get("transpose_a", False) and not attrs.out_dtype
+    return plain and isinstance(data.shape[-1], int) and 0 not in (*data.shape, *weight.shape)
+
+
 def is_of_rows(attrs: Attrs, data: TensorType, weight: TensorType) -> bool:
     """Guard: data of more than two axes are multiplied by a matrix, along the last axis."""
-    plain = not attrs.transpose_a and rank_of(weight) == 2 and not attrs.out_dtype
-    return plain and rank_of(data) > 2 and isinstance(data.shape[-1], int) and 0 not in (*data.shape, *weight.shape)
+    return rank_of(data) > 2 and is_by_matrix(attrs, data, weight)
 
 
 def are_rows(attrs: Attrs, data: TensorType, rows: TensorType, weight: TensorType) -> bool:
@@ -63,9 +80,16 @@ def are_rows(attrs: Attrs, data: TensorType, rows: TensorType, weight: TensorTyp
     return is_of_rows(attrs, data, weight) and rank_of(rows) == 2 and same_sizes(data.shape[-1:], rows.shape[-1:])
 
 
-def has_batches_of(ty: TensorType, data: TensorType) -> bool:
-    """Guard: a view has the axes of some data, but for the last one."""
-    return same_sizes(ty.shape[:-1], data.shape[:-1])
+def are_of_batches(
+    attrs: Attrs, data: TensorType, rows: TensorType, weight: TensorType, product: TensorType, whole: TensorType
+) -> bool:
+    """Guard: a view of a product of rows has the batches of data that these are of, or axes of the data join in rows.
+
+    Data in other batches would be multiplied in the batches of each view.
+    """
+    if not is_by_matrix(attrs, rows, weight) or not is_view_of_rows(product, whole):
+        return False
+    return data.shape[-1] != rows.shape[-1] or same_sizes(whole.shape[:-1], data.shape[:-1])
 
 
 def is_view_of_rows(rows: TensorType, ty: TensorType) -> bool:
@@ -166,23 +190,31 @@ rows = RuleSet(
             when(lambda ty: not has_zero(ty), type_of(split_of_rows)),
             soundness=Soundness.ROUNDING,
         ),
-        # view(rows(x) w) = x w with the axes of x, with a bias or without
+        # view(view'(x) w) = view"(x) w with the batches of the result, with a bias or without
         *[
             rewrite(
                 f"{name}-of-batches",
                 whole,
                 result,
-                when(are_rows, attrs_of(product_of_matrix), type_of(x), type_of(as_matrix), type_of(w)),
-                when(has_batches_of, type_of(whole), type_of(x)),
+                when(
+                    are_of_batches,
+                    attrs_of(product_of_matrix),
+                    type_of(x),
+                    type_of(as_matrix),
+                    type_of(w),
+                    type_of(product_of_matrix),
+                    type_of(whole),
+                ),
+                given(product_of_matrix),
                 *guards,
                 soundness=Soundness.ROUNDING,
             )
             for name, whole, result, guards in (
-                ("product", split_of_rows, like(product_of_matrix, x, w), ()),
+                ("product", split_of_rows, like(product_of_matrix, batches_of(split_of_rows), w), ()),
                 (
                     "biased-product",
-                    reshape(product_of_matrix + b),
-                    like(product_of_matrix, x, w) + b,
+                    split_of_biased,
+                    like(product_of_matrix, batches_of(split_of_biased), w) + b,
                     (when(lambda ty: rank_of(ty) == 1, type_of(b)),),
                 ),
             )
@@ -198,14 +230,23 @@ rows = RuleSet(
             )
             for name, whole in (("sum", back + y), ("multiple", back * y))
         ],
-        # norm(view(rows)) = view(norm(rows))
-        rewrite(
-            "layer-norm-of-rows",
-            normalized,
-            like(back, like(normalized, x, gamma, beta, axis=-1)),
-            when(is_last, attrs_of(normalized), type_of(back)),
-            when(is_view_of_rows, type_of(x), type_of(back)),
-        ),
+        # norm(view(x)) = view(norm(x)), of rows, or for rows where only these are given: others have the norm of x, too
+        *[
+            rewrite(
+                f"layer-norm-of-{name}",
+                normalized,
+                like(back, like(normalized, x, gamma, beta, axis=-1)),
+                when(is_last, attrs_of(normalized), type_of(back)),
+                *guards,
+            )
+            for name, guards in (
+                ("rows", (when(is_view_of_rows, type_of(x), type_of(back)),)),
+                (
+                    "given-rows",
+                    (when(is_view_of_rows, type_of(back), type_of(x)), given(normalized)),
+                ),
+            )
+        ],
         rewrite(
             "rows-of-layer-norm",
             rows_normalized,

@@ -8,7 +8,7 @@ Where all dimensions are known, rules on reshapes do the same.
 
 from __future__ import annotations
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
+from eqsat.egraph.author import attrs_of, compute, constants, given, like, refuse, rewrite, type_of, variables, when
 from eqsat.egraph.rule import Refusal, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import is_op
@@ -16,7 +16,9 @@ from eqsat.relay.op import expand_dims, reshape, squeeze, transpose, where
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.axes import from_front, permutation, renumbered
 from eqsat.rules.operators import binary, unary, view
+from eqsat.rules.shape import codes_between, reshaped
 from eqsat.rules.types import Shape, has_zero, is_scalar, rank_of
+from eqsat.rules.values import computed_parts
 
 x, y = variables("x y")
 (c,) = constants("c")
@@ -119,6 +121,19 @@ def order_around(attrs: Attrs, turn: Attrs, ty: TensorType) -> Shape | Refusal:
     return tuple(axis if axis in gone else next(order) for axis in range(rank_of(ty)))
 
 
+def without_ones(turn: Attrs, whole: TensorType, data: TensorType) -> tuple[Shape, tuple[int, ...]] | Refusal:
+    """The codes of a view of ``whole`` as ``data`` without its axes of one element, and the transpose that is left.
+
+    A batch of one stays: networks for which all axes of batches would go have many transposes.
+    """
+    order = permutation(turn, rank_of(data))
+    left = [axis for axis in order if axis == 0 or data.shape[axis] != 1]
+    if len(left) == len(order) or left == sorted(left):
+        return refuse("no axes of one element are there, or no others are moved")
+    codes = codes_between(whole.shape, [data.shape[axis] for axis in sorted(left)])
+    return codes if isinstance(codes, Refusal) else (codes, renumbered(left))
+
+
 # ---- padding
 
 
@@ -167,6 +182,8 @@ expanded, squeezed = expand_dims(x), squeeze(x)
 squeezed_function = unary(squeezed)
 expanded_twice, squeezed_twice = expand_dims(expanded), squeeze(squeezed)
 expanded_turned, squeezed_turned = transpose(expanded), transpose(squeezed)
+viewed_turned = transpose(viewed)
+others_turned = computed_parts(without_ones, attrs_of(viewed_turned), type_of(x), type_of(viewed))
 padded = is_op("nn.pad")(x, y)
 padded_view = view(padded)
 
@@ -217,6 +234,13 @@ unit_axes = RuleSet(
                 squeezed,
                 transpose(x, axes=compute(order_around, attrs_of(squeezed), attrs_of(squeezed_turned), type_of(x))),
             ),
+        ),
+        # T view(x) = view"(T' view'(x)), where T' has no axes of one element to move
+        rewrite(
+            "transpose-of-view-without-ones",
+            viewed_turned,
+            reshaped(transpose(reshape(x, newshape=others_turned(0)), axes=others_turned(1)), viewed_turned, False),
+            given(viewed),
         ),
         # view(pad(x)) = pad(view(x))
         rewrite(

@@ -8,6 +8,7 @@ import pytest
 
 import eqsat
 from eqsat import extraction, relay, rules
+from eqsat.egraph.author import given
 from eqsat.egraph.schedule import Backoff, Phase, Schedule
 from eqsat.errors import ArgumentError, LimitError, RuleError, TypeCheckError
 from eqsat.relay.dataflow_pattern import DFPattern, DFPatternCallback, is_op, is_var, wildcard
@@ -244,6 +245,16 @@ def test_what_only_moves_elements_is_computed_where_they_are() -> None:
     matrix = relay.nn.relu(relay.nn.relu(relay.var("x", shape=(2, 3))))
     eqsat.saturate(relay.reshape(matrix, newshape=(6,)), [written, asking])
     assert sorted(asked) == [(0, 1), (1, 1)]
+
+
+def test_rules_for_what_is_given_leave_alone_what_rules_made() -> None:
+    u, v = variables("u v")
+    made = rewrite("made", relay.exp(u), relay.abs(relay.tanh(u)))
+    tangent = relay.tanh(v)
+    back = rewrite("back", tangent, relay.abs(relay.sigmoid(v)), given(tangent))
+    x = relay.var("x", shape=(2,))
+    for graph, matches in ((relay.exp(x), 0), (relay.negative(relay.tanh(x)), 1)):
+        assert eqsat.saturate(graph, [made, back]).report.rule("back").matches == matches
 
 
 class TestSingleUse:

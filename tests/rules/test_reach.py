@@ -75,6 +75,28 @@ def of_rows(product: Expr) -> Expr:
     return nn.matmul(relay.reshape(data, newshape=(-1, 8)), weight)
 
 
+def dense_of_rows(tokens: Expr) -> Expr:
+    rows = nn.dense(relay.reshape(tokens, newshape=(12, 8)), array(8, 8))
+    return relay.reshape(rows, newshape=(2, 6, 8))
+
+
+def joined_heads_by_weight(heads: Expr) -> Expr:
+    """What heads make, which become rows of all batches at once, by a weight."""
+    rows = relay.reshape(relay.transpose(heads, axes=(0, 2, 1, 3)), newshape=(12, 8))
+    return relay.reshape(nn.matmul(rows, array(8, 4)), newshape=(2, 6, 4))
+
+
+def normalized_rows_by_weight(tokens: Expr) -> Expr:
+    rows = nn.layer_norm(relay.reshape(tokens, newshape=(12, 8)), array(8), array(8))
+    return relay.reshape(nn.matmul(rows, array(8, 4)), newshape=(2, 6, 4))
+
+
+def repeated_heads_of_rows(tokens: Expr) -> Expr:
+    """Two heads for two queries each, which get the axis for these queries before heads come first."""
+    heads = relay.transpose(relay.reshape(tokens, newshape=(2, 1, 6, 2, 4)), axes=(0, 3, 1, 2, 4))
+    return relay.reshape(relay.broadcast_to(heads, (2, 2, 2, 6, 4)), newshape=(2, 4, 6, 4))
+
+
 def image_bias(scale: Expr) -> Expr:
     bias = relay.cast(relay.floor(array(3) / scale), "int32")
     return relay.var("image", shape=(1, 3, 8, 8), dtype="int32") + relay.reshape(bias, newshape=(1, 3, 1, 1))
@@ -273,6 +295,22 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
     "so is one with a bias": (
         "nn.matmul add nn.relu",
         lambda: nn.relu(relay.reshape(of_rows(tokens_by_weight()) + array(4), newshape=(2, 6, 4))),
+    ),
+    "or one whose weight is transposed": (
+        "nn.dense nn.relu",
+        lambda: nn.relu(dense_of_rows(relay.var("tokens", shape=(2, 6, 8)))),
+    ),
+    "or one of rows that heads were joined to": (
+        "transpose reshape nn.matmul nn.relu",
+        lambda: nn.relu(joined_heads_by_weight(relay.var("heads", shape=(2, 2, 6, 4)))),
+    ),
+    "or one of normalized rows": (
+        "nn.layer_norm nn.matmul nn.relu",
+        lambda: nn.relu(normalized_rows_by_weight(relay.var("tokens", shape=(2, 6, 8)))),
+    ),
+    "heads are repeated by a gather, wherever the axis for that is put in": (
+        "reshape transpose take",
+        lambda: repeated_heads_of_rows(relay.var("tokens", shape=(2, 6, 8))),
     ),
     "a quotient of negatives, and a quotient by it": (
         "multiply",

@@ -133,13 +133,36 @@ def three_products(draw: Draw, product: str) -> tuple[Any, ...]:
 
 
 def product_of_rows(draw: Draw, biased: bool) -> Any:
-    """A product of all rows of a batch with a matrix, mostly viewed as the batch."""
+    """A product of rows with a matrix, mostly viewed as the batch that the rows come from, or as another one."""
     batch, places, width, outputs = sizes(draw, 4)
     dtype = draw.rng.choice(FLOATS)
-    rows = reshape(Var("x", TensorType((batch, places, width), dtype)), newshape=(-1, width))
-    product = nn.matmul(rows, draw.constant((width, outputs), dtype))
+    given = (batch, places, width) if draw.chance(0.8) else (places, width, batch)
+    rows = reshape(Var("x", TensorType(given, dtype)), newshape=(-1, width))
+    if draw.chance(0.5):
+        product = nn.matmul(rows, draw.constant((width, outputs), dtype))
+    else:
+        product = nn.dense(rows, draw.constant((outputs, width), dtype))
     value = product + draw.constant((outputs,), dtype) if biased else product
     return reshape(value, newshape=(places, batch, outputs) if draw.chance(0.1) else (batch, places, outputs))
+
+
+def normalized_rows(draw: Draw) -> Any:
+    """All rows of a batch, which are normalized by constants, mostly along the last axis."""
+    batch, places, width = sizes(draw, 3)
+    dtype, along = draw.rng.choice(FLOATS), draw.rng.choice((-1, 1, 0))
+    rows = reshape(Var("x", TensorType((batch, places, width), dtype)), newshape=(-1, width))
+    length = width if along else batch * places
+    return nn.layer_norm(rows, *[draw.constant((length,), dtype) for _ in range(2)], axis=along)
+
+
+def turned_with_ones(draw: Draw) -> Any:
+    """A transpose of a view that has axes of one element."""
+    shape = sizes(draw, draw.rng.randint(2, 4))
+    data = Var("x", TensorType((*shape[:-2], shape[-2] * shape[-1]), draw.rng.choice(FLOATS)))
+    for _ in range(draw.rng.randint(1, 2)):
+        shape = [*shape]
+        shape.insert(draw.rng.randint(0, len(shape)), 1)
+    return transpose(reshape(data, newshape=tuple(shape)), axes=draw.rng.sample(range(len(shape)), len(shape)))
 
 
 def part_of_three(draw: Draw) -> Any:
@@ -328,6 +351,8 @@ EXAMPLES: dict[str, Examples] = {
     "half-of-the-least": hidden,
     "mask-of-each-query": one_row,
     **{f"three-{product}s": partial(three_products, product=product) for product in ("dense", "matmul")},
+    "layer-norm-of-given-rows": normalized_rows,
+    "transpose-of-view-without-ones": turned_with_ones,
     "product-of-batches": partial(product_of_rows, biased=False),
     "biased-product-of-batches": partial(product_of_rows, biased=True),
     "parts-of-transposed": part_of_three,

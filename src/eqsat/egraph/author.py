@@ -10,6 +10,7 @@ from typing import Any
 from eqsat.egraph.mistakes import check_pattern, check_rewrite
 from eqsat.egraph.number_levels import ABOVE_LEAST, MODEST, REAL
 from eqsat.egraph.rule import (
+    GIVEN,
     Base,
     Compute,
     Derived,
@@ -158,6 +159,14 @@ def bare(pattern: DFPattern) -> Settled:
     A product that the given graph reads several times is none: scaled for one reader it would be computed twice.
     """
     return Settled(pattern, "bare")
+
+
+def given(pattern: DFPattern) -> Settled:
+    """A condition: the given graph contains what ``pattern`` matched.
+
+    A rule that leads back from what other rules make is then for graphs that were written so.
+    """
+    return Settled(pattern, GIVEN)
 
 
 def derived(pattern: DFPattern, operand: DFPattern) -> Derived:

@@ -30,6 +30,7 @@ of what is itself shifted, and ramps of what is scaled.
     broad(class), stuck(class)
                       the class is a constant of more elements than one, or a scalar that is not moderate
     first(class)      the smallest handle that the class has in the given graph; a large number if it has none
+    given(class)      the given graph contains the class
     linked(class, x)  of multiples and sums of x: 1 if x is one of the class, too, and else 0
     term(class)       the class is a base, a product of one with a constant, or a sum with a constant that is no scalar:
                       as a term of a sum it stays what it is
@@ -192,7 +193,8 @@ class Bases:
         engine.rule("origins", f"(= l (level e)) (> l {_LAST}) (= e (N h))", f"(set (level e) (+ h {_AFTER_ALL}))")
         engine.rule("origins", "(= l (level e))", "(set (origin e) l)")
         engine.rule("origins", "(varies e)", f"(set (first e) {_NOWHERE})")
-        engine.rule("origins", f"(varies e) (= e (N h)) (< h {self.egraph.given_count})", "(set (first e) h)")
+        is_given = f"(varies e) (= e (N h)) (< h {self.egraph.given_count})"
+        engine.rule("origins", is_given, f"(set (first e) h) {put('(given e)')}")
 
     def _declare_affine(self) -> None:
         """Declare what is said of sums and products with constants, whatever the operator and the order of operands."""

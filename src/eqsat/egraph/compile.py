@@ -134,7 +134,7 @@ class RewriteCompiler(RuleRunner):
         if len(rule.lhs) > 1 and rule.when and not rule.contracts:
             roots = [query.classes[root] for root in rule.lhs]
             needed = by_root(self.egraph, query, roots, needed, used)
-        elif len(rule.lhs) == 1 and (rule.bases or rule.settled):
+        elif len(rule.lhs) == 1 and rule.moves_scalars:
             root = query.classes[rule.lhs[0]]
             needed = by_operand(self.egraph, query, root, needed, used)
         elif len(needed) > WIDE:

@@ -111,6 +111,10 @@ class Base:
     after: DFPattern | None = None
 
 
+GIVEN = "given"
+"""The condition :class:`Settled` that is not about scalars: the given graph contains what the pattern matched."""
+
+
 @dataclass(frozen=True)
 class Settled:
     """A condition on where scalars go that meet what the pattern matched (:mod:`eqsat.egraph.bases`).
@@ -246,6 +250,11 @@ class Rewrite(_AnyRule):
     examples: Examples | None = None
     contracts: bool = False
     early: bool = False
+
+    @property
+    def moves_scalars(self) -> bool:
+        """Whether the rule moves scalars, or combines constants at a base."""
+        return bool(self.bases) or any(each.place != GIVEN for each in self.settled)
 
     @property
     def varying(self) -> list[DFPattern]:

@@ -213,7 +213,7 @@ class Runner:
             return None
         self.report.rule(rule.name)
         is_early = isinstance(rule, Injectivity) or (isinstance(rule, Rewrite) and (rule.contracts or rule.early))
-        meets = isinstance(rule, Rewrite) and bool(rule.bases or rule.settled)
+        meets = isinstance(rule, Rewrite) and rule.moves_scalars
         return _Turn(runner, rule.name, "meets" if meets else "early" if is_early else "")
 
     def _loop(self) -> str:

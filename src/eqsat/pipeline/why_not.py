@@ -37,6 +37,7 @@ _UNSETTLED = {
     "term": "has a scalar term that leaves it",
     "weighted": "has no weight inside that takes a scale in",
     "plain": "has a weight inside that takes a scale in",
+    "given": "is not in the given graph",
     "bare": "is a product with a weight that takes the scale in",
 }
 """Messages for conditions on scalars that do not hold."""
