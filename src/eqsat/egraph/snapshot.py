@@ -15,6 +15,7 @@ from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.engine import Rows
 from eqsat.egraph.nodes import NO_TYPE
 from eqsat.egraph.symbols import Atom, Symbol, is_foldable
+from eqsat.egraph.vocabulary import places_of_types
 from eqsat.relay.ty import Type
 
 
@@ -127,7 +128,7 @@ def read_tables(egraph: EGraph, *others: str) -> tuple[Snapshot, list[Rows], NDA
     np.maximum.at(type_id, handle_class[handle], egraph.told_types()[handle])
     np.maximum.at(type_id, number[found_class], found_type.astype(np.int32))
     types = egraph.vocabulary.types.all()
-    class_type_index = np.where(type_id == NO_TYPE, -1, np.where(type_id < 0, ~type_id, type_id))
+    class_type_index = np.where(type_id == NO_TYPE, -1, places_of_types(type_id))
     snapshot = Snapshot(
         node_class,
         starts.astype(np.int32),

@@ -6,11 +6,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eqsat.egraph.symbols import Atom, ConstantKeys, Interner, Symbol, SymbolHead
 from eqsat.errors import ArgumentError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Var
-from eqsat.relay.ty import Type, is_exact
+from eqsat.relay.ty import Type, is_exact, is_made_up
 
 Answer = Callable[..., Sequence[int] | None]
 """Answers a question about some keys; None if it has no answer."""
@@ -109,8 +112,21 @@ class Predicates:
         return [(number, index) for number, predicate in asked for index in predicate.news()]
 
 
+_TOLD = 1 << 30
+"""The least id of a type whose sizes all are numbers, or have names of the given graph."""
+
+
+def places_of_types(ids: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The places of types, by their ids, in the order in which they were interned."""
+    return np.where(ids < 0, ~ids, ids & ~_TOLD)
+
+
 class TypeIds:
-    """Types by id: from 0 on those whose equality means that two values have one shape, below 0 the others."""
+    """Types by id: from 0 on those whose equality means that two values have one shape, below 0 the others.
+
+    Of equal values the type that tells most has the greatest id: sizes with names that inference made up, of which
+    each stands for a value of its own, come before sizes that have names in the given graph.
+    """
 
     def __init__(self) -> None:
         self._types: Interner[Type] = Interner()
@@ -120,11 +136,11 @@ class TypeIds:
         """The id of a type."""
         index = self._types.intern(ty, ty)
         if index == len(self._ids):
-            self._ids.append(index if is_exact(ty) else ~index)
+            self._ids.append(~index if not is_exact(ty) else index if is_made_up(ty) else index + _TOLD)
         return self._ids[index]
 
     def __getitem__(self, index: int) -> Type:
-        return self._types[index if index >= 0 else ~index]
+        return self._types[~index if index < 0 else index & ~_TOLD]
 
     def all(self) -> list[Type]:
         """Types in the order in which they were interned."""

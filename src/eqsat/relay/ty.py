@@ -319,6 +319,14 @@ def is_exact(ty: Type | None) -> bool:
     return ty is not None and not isinstance(ty, IncompleteType)
 
 
+def is_made_up(ty: Type) -> bool:
+    """Whether a size has a name that inference gave it, for want of another: one with ``#``."""
+    if isinstance(ty, TupleType):
+        return any(map(is_made_up, ty.fields))
+    dims = ty.shape if isinstance(ty, TensorType) else ()
+    return any(isinstance(dim, Any) and "#" in (dim.name or "") for dim in dims)
+
+
 def scalar_type(dtype: str) -> TensorType:
     """Return the type of a single number."""
     return TensorType((), dtype)
