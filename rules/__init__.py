@@ -76,6 +76,7 @@ from eqsat.rules.scaling import scaling
 from eqsat.rules.shape import shape
 from eqsat.rules.slices import partitions
 from eqsat.rules.spelled import spelled
+from eqsat.rules.spreads import spreads
 from eqsat.rules.transposes import transposes
 from eqsat.rules.triples import triples
 from eqsat.rules.turned import turned_anyway
@@ -109,6 +110,7 @@ _subjects = (
     partitions,
     gathering,
     ranges,
+    spreads,
     neighbours,
     reductions,
     notations,

@@ -9,8 +9,6 @@ from eqsat.egraph.author import (
     compute,
     constants,
     distinct,
-    factor,
-    given,
     like,
     rewrite,
     type_of,
@@ -75,28 +73,6 @@ def scales_meet(form: str, inside: Callable[[DFPattern], DFPattern]) -> Rewrite:
     )
 
 
-scaled_keys = y * s
-keys_scaled = nn.matmul(x, scaled_keys)
-
-
-def scale_outward(form: str, inside: Callable[[DFPattern], DFPattern]) -> Rewrite:
-    """softmax(x (y s)) = softmax((x y) s), with or without a mask: where y does not absorb the scale, x may.
-
-    Where both are scaled, their scales meet.
-    """
-    whole = nn.softmax(inside(keys_scaled))
-    return rewrite(
-        f"scale-of-keys-of-{form}scores-outward",
-        whole,
-        like(whole, inside(like(keys_scaled, x, y) * s)),
-        when(is_number_for, type_of(s), type_of(x), type_of(y), type_of(keys_scaled)),
-        when(scales_safely, value_of(s)),
-        given(scaled_keys),
-        factor(x),
-        soundness=ROUNDING,
-    )
-
-
 def biased(name: str, part: DFPattern) -> Rewrite:
     """softmax((scores + mask) + bias) = softmax(scores + (mask + bias)): that sum is often one for all layers"""
     whole = (part + mask) + bias
@@ -125,9 +101,6 @@ score_parts = RuleSet(
         scales_meet("", lambda part: part),
         scales_meet("masked-", lambda part: part + mask),
         scales_meet("chosen-", lambda part: where(condition, part, mask)),
-        scale_outward("", lambda part: part),
-        scale_outward("masked-", lambda part: part + mask),
-        scale_outward("chosen-", lambda part: where(condition, part, mask)),
         biased("scores", scores),
         biased("scaled-scores", scaled_scores),
     ],

@@ -41,8 +41,7 @@ from eqsat.rules.values import all_true, filled, scalar, zero
 
 x, y, z, condition, length, height, sizes, k_th = variables("x y z condition length height sizes k_th")
 c, d, least = constants("c d least")
-start, step, diagonal = filled(0, "start"), filled(1, "step"), filled(0, "diagonal")
-instead = filled(0, "instead")
+diagonal, instead = filled(0, "diagonal"), filled(0, "instead")
 
 
 def is_one_size(first: Dim, second: Dim) -> bool:
@@ -58,7 +57,7 @@ def long_axis(ty: TensorType) -> int | None:
 
 def counting(stop: DFPattern) -> DFPattern:
     """0, 1, 2 and so on, below ``stop``."""
-    return is_op("arange")(start, stop, step)
+    return is_op("arange")(filled(0, "start"), stop, filled(1, "step"))
 
 
 def spread(data: DFPattern) -> DFPattern:

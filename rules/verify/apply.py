@@ -8,7 +8,7 @@ from contextlib import closing
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.build import build_expr, input_choice, input_nodes
+from eqsat.egraph.build import build_captured, build_expr, input_choice, input_nodes
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import ComposeChains, FoldConstants, Rewrite, Rule
@@ -87,7 +87,16 @@ def _others(snapshot: Snapshot, choice: NDArray[np.int64], of: int, original: in
             chosen[of] = node
             if _is_acyclic(snapshot, chosen, of):
                 found.append(build_expr(snapshot, chosen, of))
+            elif all(_is_acyclic(snapshot, choice, child) for child in snapshot.children(node)):
+                found.append(_over_itself(snapshot, choice, node))
     return found
+
+
+def _over_itself(snapshot: Snapshot, choice: NDArray[np.int64], node: int) -> Expr:
+    """An e-node over the original of its own class, which it asks for its sizes."""
+    symbol = snapshot.symbols[snapshot.node_symbol[node]]
+    atom = snapshot.atoms[snapshot.node_atom[node]]
+    return build_captured(symbol, atom, [build_expr(snapshot, choice, child) for child in snapshot.children(node)], {})
 
 
 def _is_acyclic(snapshot: Snapshot, choice: NDArray[np.int64], root: int) -> bool:

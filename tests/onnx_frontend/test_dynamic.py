@@ -142,6 +142,52 @@ def test_a_mask_of_the_keys_behind_a_query_is_causal_attention(mask: str, low: f
         assert agree(proto, after, {name: random.standard_normal(shape).astype("f4") for name in "qkv"})
 
 
+LOOKED_UP = """both_{0} = Max (row, {0})  sizes_{0} = Shape (both_{0})
+    rows_{0} = Expand (row, sizes_{0})  i_{0} = Unsqueeze (rows_{0}, last)
+    columns_{0} = Expand ({0}, sizes_{0})  j_{0} = Unsqueeze (columns_{0}, last)
+    pairs_{0} = Concat <axis = -1> (i_{0}, j_{0})
+    place_{0} = GatherND (places, pairs_{0})  number_{0} = GatherND (number, pairs_{0})"""
+PACKED = """(float[batch,2,seq,4] q, float[batch,2,seq,4] k, float[batch,2,seq,4] v) => (float[batch,2,seq,4] y) {{
+    s = Shape (q)  b = Gather (s, zero)  n = Gather (s, two)  sizes = Gather (s, ends)
+    r = Range (zero, n, one)  u = Unsqueeze (r, front)  places = Expand (u, sizes)
+    first = Slice (places, front, second, second)  before = Sub (first, one)
+    joined = Concat <axis = -1> (before, places)  stop = Unsqueeze (n, front)  more = Add (n, one)
+    stop1 = Unsqueeze (more, front)  later = Slice (joined, second, stop1, second)
+    earlier = Slice (joined, front, stop, second)  step = Sub (later, earlier)
+    goes_on = Equal (step, one)  begins = Not (goes_on)  ones = Cast <to = 7> (begins)
+    number = CumSum (ones, minus)
+    rb = Range (zero, b, one)  row = Unsqueeze (rb, behind)  key = Unsqueeze (r, above)  query = Unsqueeze (r, around)
+    {keys}
+    {queries}
+    ordered = LessOrEqual (place_key, place_query)  alike = Equal (number_query, number_key)
+    shown = And (ordered, alike)
+    {attention}
+}}"""
+ATTENTIONS = {
+    "one node": "y = Attention (q, k, v, shown)",
+    "written out": """mask = Where (shown, none, low)  t = Transpose <perm = [0, 1, 3, 2]> (k)
+        scores = MatMul (q, t)  added = Add (scores, mask)
+        weights = Softmax <axis = -1> (added)  y = MatMul (weights, v)""",
+}
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS.values(), ids=ATTENTIONS.keys())
+def test_places_that_count_up_are_those_of_one_sequence(attention: str) -> None:
+    """Decoders compute at run time which places continue a sequence, and look up whether two are of the same one."""
+    lookups = {"keys": LOOKED_UP.format("key"), "queries": LOOKED_UP.format("query")}
+    proto = with_constants(
+        parsed(PACKED.format(**lookups, attention=attention), opset=23, ir_version=10), zero=0, one=1, two=2, minus=-1
+    )
+    with_constants(proto, ends=[0, 2], front=[0], second=[1], last=[-1], behind=[1, 2, 3], above=[0, 1, 2])
+    with_constants(proto, around=[0, 1, 3], none=0.0, low=np.finfo("f4").min)
+    after = optimized(proto)
+    (only,) = after.graph.node
+    assert (only.op_type, helper.get_node_attr_value(only, "is_causal"), len(only.input)) == ("Attention", 1, 3)
+    random = np.random.default_rng(0)
+    for shape in ((1, 2, 1, 4), (2, 2, 5, 4)):
+        assert agree(proto, after, {name: random.standard_normal(shape).astype("f4") for name in "qkv"})
+
+
 OPEN_ROWS = """(float[batch,seq,8] x) => (float[batch,seq,8] y) {
     flat = Reshape (x, rows)  h = Gemm <transB = 1> (flat, w1, b1)  a = Relu (h)  g = Gemm <transB = 1> (a, w2, b2)
     sum = Add (flat, g)  s = Shape (x)  front = Slice (s, zero, two)  sizes = Concat <axis = 0> (front, eight)

@@ -31,13 +31,6 @@ def attention() -> Expr:
     return nn.softmax(nn.matmul(query, key) / const(2.0) + relay.var("mask", shape=(6, 6)))
 
 
-def scaled_keys(form: Callable[[Expr], Expr]) -> Expr:
-    """Scores of queries that a weight makes, and of keys that are scaled and that nothing makes."""
-    queries = nn.dense(relay.var("tokens", shape=(6, 8)), array(8, 8))
-    keys = relay.var("keys", shape=(8, 6)) * const(0.5)
-    return nn.softmax(form(nn.matmul(queries, keys)))
-
-
 def normalized_pool(pool: Callable[..., Expr], sign: float) -> Expr:
     channel = [const(np.full(3, number, "float32")) for number in (sign, 0.5, 0.1, 2.0)]
     return nn.batch_norm(pool(nn.conv2d(image(), array(3, 3, 3, 3)), pool_size=2), *channel)[0]
@@ -314,20 +307,6 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
     "or one of normalized rows": (
         "nn.layer_norm nn.matmul nn.relu",
         lambda: nn.relu(normalized_rows_by_weight(relay.var("tokens", shape=(2, 6, 8)))),
-    ),
-    "the weight of queries takes in the scale of keys": (
-        "nn.dense nn.matmul nn.softmax",
-        lambda: scaled_keys(lambda scores: scores),
-    ),
-    "so it does where scores have a mask": (
-        "nn.dense nn.matmul add nn.softmax",
-        lambda: scaled_keys(lambda scores: scores + relay.var("mask", shape=(6, 6))),
-    ),
-    "or where some are chosen": (
-        "nn.dense nn.matmul where nn.softmax",
-        lambda: scaled_keys(
-            lambda scores: relay.where(relay.var("kept", shape=(6, 6), dtype="bool"), scores, const(-9.0))
-        ),
     ),
     "heads are repeated by a gather, wherever the axis for that is put in": (
         "reshape transpose take",

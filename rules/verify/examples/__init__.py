@@ -10,11 +10,11 @@ from functools import cache
 
 from eqsat.egraph.rule import Examples, PythonRule, Rewrite
 from eqsat.rules import sets
-from eqsat.rules.verify.examples import arithmetic, attention, images, moves, ranges, recurrent
+from eqsat.rules.verify.examples import arithmetic, attention, images, moves, ranges, recurrent, spreads
 
 EXAMPLES: dict[str, Examples] = {
     name: example
-    for module in (arithmetic, attention, images, moves, ranges, recurrent)
+    for module in (arithmetic, attention, images, moves, ranges, recurrent, spreads)
     for name, example in module.EXAMPLES.items()
 }
 

@@ -1,0 +1,159 @@
+"""What is repeated as often as sizes say, behind operators: these are computed first, and their results are repeated.
+
+Networks of open sizes compute their masks at run time. They compare the places of neighbours to see where sequences
+begin, and look the answers up; of places that are a range, all this says is one number, repeated. The size of a result
+is told by the result itself: an operator that broadcasts takes the repetition in, and then nothing asks for the size.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eqsat.egraph.author import attrs_of, constants, like, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import Array, Rewrite, RuleSet
+from eqsat.relay import nn
+from eqsat.relay.attrs import Attrs
+from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple
+from eqsat.relay.op import cumsum, expand_dims, gather_nd, logical_and, negative, shape_of, strided_slice, take
+from eqsat.relay.op.index import slice_bounds
+from eqsat.relay.ty import TensorType
+from eqsat.rules.operators import binary, view
+from eqsat.rules.ranges import along, compares_places, down, is_one_size, length, long_axis, ordered, spread
+from eqsat.rules.types import is_integer, is_scalar, rank_of, same_dtype
+from eqsat.rules.values import attribute, filled, minus_one, one, scalar, zero
+
+x, y, q, k, v, mask, more_sizes = variables("x y q k v mask more_sizes")
+c, begins, beyond, strides = constants("c begins beyond strides")
+
+
+def again(data: DFPattern, root: DFPattern) -> DFPattern:
+    """``data``, repeated to the shape of what ``root`` matched."""
+    return is_op("dyn.broadcast_to")(data, shape_of(root, dtype="int64"))
+
+
+repeated, number = spread(x), spread(c)
+both = binary(repeated, is_op("dyn.broadcast_to")(y, more_sizes))
+with_number, number_first = binary(y, number), binary(number, y)
+spaced = expand_dims(repeated)
+summed = cumsum(spread(zero))
+is_number = when(is_scalar, type_of(c))
+
+# ---- neighbours in a range
+
+counted = spread(along)
+step = filled(1, "step")
+first = strided_slice(counted)
+joined = is_op("concatenate")(is_tuple((first - one | first + minus_one, counted)))
+moved = x + c
+difference = x - moved
+
+
+def ends(stop: DFPattern) -> DFPattern:
+    """All there is along other axes, and what is before ``stop`` along the last one."""
+    return is_op("concatenate")(is_tuple((beyond, view(stop))))
+
+
+def counts_along_last(ty: TensorType, repeated: TensorType) -> bool:
+    """Guard: a range lies along the last axis, and is repeated along others."""
+    return long_axis(ty) == rank_of(ty) - 1 and is_one_size(ty.shape[-1], repeated.shape[-1])
+
+
+def takes_first(attrs: Attrs, ty: TensorType) -> bool:
+    """Guard: a slice takes the first place of the last axis."""
+    return slice_bounds(attrs, rank_of(ty)) == [(rank_of(ty) - 1, 0, 1, 1)]
+
+
+def of_neighbours(name: str, begin: int, stop: DFPattern, result: DFPattern) -> Rewrite:
+    """One of the numbers before a range, and the range: all but the first, or all but the last one."""
+
+    def takes_on(begins: Array, beyond: Array, strides: Array) -> bool:
+        farthest = np.all(beyond >= np.iinfo(np.int32).max)
+        return bool(farthest and np.all(strides == 1) and [*begins] == [0] * beyond.size + [begin])
+
+    return rewrite(
+        name,
+        is_op("dyn.strided_slice")(joined, begins, ends(stop), strides),
+        result,
+        when(counts_along_last, type_of(along), type_of(counted)),
+        when(takes_first, attrs_of(first), type_of(counted)),
+        when(lambda attrs, ty: attrs.axis in (-1, rank_of(ty) - 1), attrs_of(joined), type_of(counted)),
+        when(takes_on, value_of(begins), value_of(beyond), value_of(strides)),
+    )
+
+
+# ---- masks
+
+
+def attends(mask: DFPattern) -> DFPattern:
+    return nn.masked_attention(q, k, v, mask)
+
+
+by_repeated, by_order, by_order_and_more = attends(repeated), attends(ordered), attends(logical_and(ordered, mask))
+
+
+in_order = {name: attribute(by_order, name) for name in ("scale", "softcap", "query_heads", "key_heads")}
+
+
+def says_as_much(ty: TensorType, of: TensorType, query: TensorType) -> bool:
+    """Guard: a mask says the same of all keys before it is repeated, for no more queries and batches than there are."""
+    if rank_of(ty) < 2 or not is_one_size(ty.shape[-1], of.shape[-1]) or rank_of(query) < 4:
+        return False
+    pairs = zip(of.shape[-2::-1], query.shape[-2::-1], strict=False)
+    return all(dim == 1 or is_one_size(dim, length) for dim, length in pairs)
+
+
+def is_of_all_places(attrs: Attrs, ty: TensorType, query: TensorType, key: TensorType) -> bool:
+    """Guard: places of all keys are compared with those of all queries, alike for batches and heads."""
+    sizes = zip(ty.shape[-2:], (query.shape[-2], key.shape[-2]), strict=True)
+    return not attrs.causal and all(dim == 1 for dim in ty.shape[:-2]) and all(is_one_size(*pair) for pair in sizes)
+
+
+def causal(name: str, whole: DFPattern, result: DFPattern) -> Rewrite:
+    return rewrite(
+        name,
+        whole,
+        result,
+        when(compares_places, type_of(along), type_of(down)),
+        when(is_of_all_places, attrs_of(whole), type_of(ordered), type_of(q), type_of(k)),
+    )
+
+
+spreads = RuleSet(
+    "spreads",
+    [
+        rewrite("function-of-repeated", both, again(like(both, x, y), both)),
+        rewrite("function-with-repeated-number", with_number, again(like(with_number, y, c), with_number), is_number),
+        rewrite("function-of-repeated-number", number_first, again(like(number_first, c, y), number_first), is_number),
+        rewrite(
+            "axes-of-repeated",
+            spaced,
+            again(like(spaced, x), spaced),
+            when(lambda *types: rank_of(types[0]) == rank_of(types[1]), type_of(x), type_of(repeated)),
+        ),
+        *[
+            rewrite(f"{name}-of-repeated-number", whole, again(c, whole), is_number)
+            for name, whole in (("take", take(number, y)), ("gather", gather_nd(number, y)))
+        ],
+        rewrite("sums-of-zero", summed, again(scalar(0, summed), summed)),
+        of_neighbours("all-but-one-before-range", 1, length + step, spread(along)),
+        of_neighbours("one-before-range", 0, length, counted + scalar(-1, counted)),
+        # x - (x + c) = -c
+        rewrite(
+            "difference-of-shifted",
+            difference,
+            is_op("dyn.broadcast_to")(negative(c), shape_of(x, dtype="int64")),
+            when(is_integer, type_of(x)),
+            is_number,
+            when(same_dtype, type_of(x), type_of(c)),
+            when(lambda number, ty: rank_of(number) <= rank_of(ty), type_of(c), type_of(x)),
+        ),
+        rewrite(
+            "mask-repeated",
+            by_repeated,
+            like(by_repeated, q, k, v, x),
+            when(says_as_much, type_of(x), type_of(repeated), type_of(q)),
+        ),
+        causal("mask-in-order", by_order, nn.attention(q, k, v, causal=True, **in_order)),
+        causal("mask-in-order-and-more", by_order_and_more, like(by_order_and_more, q, k, v, mask, causal=True)),
+    ],
+)
