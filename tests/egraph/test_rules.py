@@ -277,6 +277,12 @@ class TestSingleUse:
         graph = relay.Tuple([relay.nn.relu(relay.tanh(x)), x])
         assert eqsat.ir.structural_equal(self.cheap_sigmoid(graph), graph)
 
+    def test_what_is_equal_to_it_is_no_reader(self) -> None:
+        same = rewrite("same", relay.where(b, a, a), a)
+        graph = relay.nn.relu(relay.tanh(relay.where(relay.var("c", shape=(3,), dtype="bool"), x, x)))
+        best = eqsat.optimize(graph, [same, self.sunk], cost_model=lambda node: {"sigmoid": 0.1}.get(node.op, 1.0))
+        assert eqsat.ir.structural_equal(best, relay.sigmoid(x))
+
     def test_equal_nodes_read_it_twice(self) -> None:
         best = self.cheap_sigmoid(relay.nn.relu(relay.tanh(x)) * relay.nn.relu(relay.tanh(x)))
         once = relay.nn.relu(relay.tanh(x))

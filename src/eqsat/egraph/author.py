@@ -58,8 +58,8 @@ def value_of(pattern: DFPattern) -> Ref:
 def uses_of(pattern: DFPattern) -> Ref:
     """Refer to the number of operators of the input graph that use what ``pattern`` matched.
 
-    The result of the graph counts as one use. The uses of equal values are added. The rule does not apply if the input
-    graph does not contain the value.
+    The result of the graph counts as one use. The uses of equal values are added, but for those of each other. The rule
+    does not apply if the input graph does not contain the value.
     """
     return Ref("uses", pattern)
 

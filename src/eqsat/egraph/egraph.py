@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.egraph.engine import Engine, put
-from eqsat.egraph.nodes import NewNodes
+from eqsat.egraph.nodes import NewNodes, Nodes
 from eqsat.egraph.symbols import Symbol
 from eqsat.egraph.vocabulary import UNKNOWN, Answer, Inquiry, Test, Vocabulary
 from eqsat.relay.traits import Trait
@@ -217,13 +218,24 @@ class EGraph:
         """Make the classes of two handles one (after :meth:`flush`)."""
         self._rows.setdefault("un", []).append((left, right))
 
-    def count_uses(self, counts: Mapping[int, int]) -> None:
-        """Tell how many uses the classes of handles have (after :meth:`flush` of the handles)."""
+    def count_uses(self, nodes: Nodes, root: int) -> None:
+        """Tell how many uses the classes of the nodes of a graph have (after :meth:`flush` of them).
+
+        What reads a value that it turns out to be equal to is no use.
+        """
         self.has_uses = True
         self.engine.declare("(function uses (Expr) i64 :merge (+ old new))")
+        self.engine.relation("reads", "i64", "Expr", "Expr")
         self.engine.inbox("used", 2)
+        self.engine.inbox("read", 3)
         self.engine.rule("load", "(used i n)", "(set (uses (N i)) n) (delete (used i n))")
-        self._rows["used"] = sorted(counts.items())
+        self.engine.rule("load", "(read k i j)", f"{put('(reads k (N i) (N j))')} (delete (read k i j))")
+        self.engine.rule("facts", "(reads k e e)", "(set (uses e) -1) (delete (reads k e e))")
+        self._rows["used"] = sorted(Counter([*nodes.child.tolist(), root]).items())
+        readers = np.repeat(np.arange(len(nodes)), np.diff(nodes.start))
+        alike = np.flatnonzero(nodes.type_id[readers] == nodes.type_id[nodes.child - nodes.first])
+        edges = np.column_stack([alike, nodes.first + readers[alike], nodes.child[alike]])
+        self._rows["read"] = [*map(tuple, edges.tolist())]
         self.flush()
 
     def number_places(self, places: Iterable[tuple[int, int]]) -> None:

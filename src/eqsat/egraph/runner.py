@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -174,7 +173,7 @@ class Runner:
         refs = [ref for rule in self.schedule.rules for ref in refs_of(rule)]
         asked = {ref.kind for ref in refs}
         if "uses" in asked or any(isinstance(rule, Rewrite) and rule.settled for rule in self.schedule.rules):
-            self.egraph.count_uses(Counter([*lowered.nodes.child.tolist(), lowered.root]))
+            self.egraph.count_uses(lowered.nodes, lowered.root)
         if "place" in asked:
             places = places_among(lowered.handles, [ref.pattern for ref in refs if ref.kind == "place"])
             self.egraph.number_places((lowered.handles[node], place) for node, place in places.items())
