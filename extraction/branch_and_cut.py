@@ -30,7 +30,6 @@ _ROUNDS, _PROGRESS = 6, 0.01  # cutting stops when that many rounds close less t
 _RESTARTS = 1  # integer solutions with a cycle after which levels forbid them all
 _SMALL, _FEW = 5_000, 30  # up to so many nodes, a proof mostly takes less than more than so many idle kicks
 _FIRST_TRY = 1.0  # seconds for HiGHS before the search goes on, and CP-SAT is asked
-_RIVALS = 100  # of sets of classes in decisions of simplified problems: a proof by HiGHS takes longer
 _SECOND_OPINION, _SECOND_SHARE = 6.0, 0.2  # seconds, and share of the time left, for CP-SAT; the rest is for HiGHS
 _TIME_OVER = "stopped by the time limit"
 _SHRINK = 0.95  # worth starting over where reduced costs leave at most this share of the nodes
@@ -122,7 +121,7 @@ class BranchAndCut:
             current = stage.problem or current
             choice: list[int] | None = []
             if stage.problem:  # one that is no smaller is as hard to decide as before
-                choice = None if current.num_nodes == tried else decide(current, deadline, _RIVALS)
+                choice = None if current.num_nodes == tried else decide(current, deadline)
                 tried = current.num_nodes
             if choice is not None:
                 self._offer(choice)

@@ -3,7 +3,8 @@
 Classes are decided from the roots down, all users of a class before it, so that what is left depends on nothing but
 the set of classes that are needed from there on. What these need whatever is chosen counts as needed too, so that sets
 which differ by nothing else are one. Graphs that are long and narrow, or fall into parts that share
-nothing, have few such sets at each step if the order opens few classes at a time.
+nothing, have few such sets at each step if the order opens few classes at a time. A set is left out if another one
+needs nothing else, or one class more whose price is known, and costs no more with it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
 
 from .components import components, members
+from .costs import Term
 from .deadline import NEVER, Deadline
 from .fronts import Front, Rivals, Trail, entering, no_dearer, nodes_of
 from .necessary import bits
@@ -24,23 +26,24 @@ _AT_ONCE = 1024  # places of needed classes that are looked at one by one: steps
 _COMPARED = 64  # ways, or classes of a ring, up to which each is compared with each
 _MUCH_USED = 16  # users beyond which a ring does not make one part of all that use it
 _SHARE = 0.25  # of the time left, which finding it may take
+_RIVALS = 100  # of the cheapest sets, with which the others are compared
+_FEW = 10  # sets up to which they are not compared
+_NEAR = 4096  # places ahead up to which a node is one that extra classes may take
 
 
-def decide(problem: Problem, deadline: Deadline = NEVER, rivals: int = 10) -> list[int] | None:
+def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
     """The cheapest extraction as the node of each class (-1 for none); None where finding it takes too long.
 
     Args:
         problem: The problem.
         deadline: A quarter of the time until then may be taken.
-        rivals: How many of the cheapest sets are remembered, which no other one that needs more and costs as much can
-            beat.
     """
     roots = dict.fromkeys(problem.roots.tolist())
     rings = _order(problem, components(problem, roots))
     deadline = deadline.within(_SHARE * deadline.left())
     place = {index: number for number, index in enumerate([index for ring in rings for index in ring])}
     musts = _musts(problem, rings, place)
-    enter = entering(problem)
+    enter, extra = entering(problem), _Extra(problem, place)
     states: dict[int, Front] = {0: [(problem.zero, None)]}  # by needed classes, the next to decide as lowest bit
     end, room = 0, _SPARE
     for ring in rings:
@@ -73,9 +76,49 @@ def decide(problem: Problem, deadline: Deadline = NEVER, rivals: int = 10) -> li
         if deadline.passed():
             return None
         room += _STEPS * sum([len(problem.class_nodes[index]) for index in ring])
-        is_short = problem.signed or len(later) <= rivals
-        states = later if is_short else Rivals(problem.tolerances, rivals).without_beaten(later)
+        if problem.signed or len(later) <= _FEW:
+            states = later
+        else:
+            extra.end = end
+            states = Rivals(problem.tolerances, _RIVALS, extra).without_beaten(later)
     return _choice(problem, _best(problem, states[0]))
+
+
+class _Extra:
+    """What one more class costs at most, where others are needed anyway: nodes of it that need no further ones.
+
+    Args:
+        problem: The problem.
+        place: The place of each class, whose bit it has in sets.
+
+    Attributes:
+        end: The place of the lowest bit.
+    """
+
+    def __init__(self, problem: Problem, place: Mapping[int, int]) -> None:
+        self.problem = problem
+        self.place = place
+        self.end = 0
+        self._classes = list(place)
+        self._options: dict[int, list[tuple[Term, int]]] = {}
+
+    def __call__(self, more: int, needed: int) -> Term | None:
+        """The cost of the class ``more``, given those that are needed anyway; None where it needs others, too."""
+        at, missing = more.bit_length() - 1, ~needed
+        prices = [price for price, below in self._nodes(self.end + at) if not below << at & missing]
+        return min(prices, default=None)
+
+    def _nodes(self, number: int) -> list[tuple[Term, int]]:
+        """The costs of the nodes of the class at a place, and what they need, as bits from that place on."""
+        if number not in self._options:
+            problem, place = self.problem, self.place
+            found = []
+            for node in problem.class_nodes[self._classes[number]]:
+                below = [place[child] - number for child in problem.children[node]]
+                if all(0 < distance < _NEAR for distance in below):
+                    found.append((problem.costs[node], bits(below)))
+            self._options[number] = found
+        return self._options[number]
 
 
 def _order(problem: Problem, component: list[int]) -> list[list[int]]:

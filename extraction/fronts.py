@@ -19,6 +19,9 @@ be the beginning of an optimum."""
 Enter: TypeAlias = Callable[[Front, Term, Sequence[int], Trail], None]
 """Adds a trail to a front: its cost, the nodes it ends in, and the trail before them."""
 
+Extra: TypeAlias = Callable[[int, int], Term | None]
+"""What it costs at most to do some more, given the set of that and the set of what is done anyway."""
+
 
 def entering(problem: Problem) -> Enter:
     """What adds trails to fronts."""
@@ -46,15 +49,18 @@ class Rivals:
     Args:
         tolerances: Of the problem's objectives, of which none has negative costs.
         most: How many rivals are remembered.
+        extra: What it costs at most to do some more, given the set of that and the set of what is done anyway; None
+            where that is not known. Without it, a rival has nothing more to do.
     """
 
-    def __init__(self, tolerances: Sequence[float], most: int) -> None:
+    def __init__(self, tolerances: Sequence[float], most: int, extra: Extra | None = None) -> None:
         self.tolerances = tolerances
         self.most = most
+        self.extra = extra
         self._known: list[tuple[int, Term]] = []
 
     def without_beaten(self, states: dict[int, Front]) -> dict[int, Front]:
-        """The states without those that include a rival, here or before, and cost as much: they save nothing."""
+        """The states without those that save nothing: a rival, here or before, does all that they do for as much."""
         kept = {}
         for state, front in sorted(states.items(), key=lambda each: (each[1][0][0], each[0].bit_count())):
             if not self._beat(state, front):
@@ -66,7 +72,15 @@ class Rivals:
     def _beat(self, state: int, front: Front) -> bool:
         outside = ~state
         for less, least in self._known:  # a loop: a generator would take as long as the comparisons
-            if not less & outside and all(no_dearer(self.tolerances, least, cost) for cost, _ in front):
+            more = less & outside
+            if more:
+                if self.extra is None or more & more - 1:  # two things take long to tell, and seldom help
+                    continue
+                extra = self.extra(more, state)
+                if extra is None:
+                    continue
+                least = least + extra
+            if all(no_dearer(self.tolerances, least, cost) for cost, _ in front):
                 return True
         return False
 

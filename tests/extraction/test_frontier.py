@@ -55,11 +55,26 @@ def test_rings_are_left_by_one_of_their_classes() -> None:
 
 
 def test_it_gives_up_where_too_many_sets_of_classes_are_open() -> None:
+    # any subset of 40 shared classes may be needed below 40 choices of three
+    shared: Classes = [[(1.0 + index / 100, [])] for index in range(40)]
+    pairs = np.random.default_rng(0).integers(40, size=(40, 3, 3)).tolist()
+    top: Classes = [[(0.0, each) for each in three] for three in pairs]
+    assert decide(Problem.from_lists(shared + top, list(range(40, 80)))) is None
+
+
+def test_sets_that_need_little_more_and_save_as_much_are_left_out() -> None:
     # any subset of 20 shared classes may be needed below 20 choices of a pair
     shared: Classes = [[(1.0 + index / 100, [])] for index in range(20)]
     pairs = np.random.default_rng(0).integers(20, size=(20, 3, 2)).tolist()
     top: Classes = [[(0.0, pair) for pair in three] for three in pairs]
-    assert decide(Problem.from_lists(shared + top, list(range(20, 40)))) is None
+    problem = Problem.from_lists(shared + top, list(range(20, 40)))
+    choice = decide(problem)
+    assert choice is not None
+    subsets = np.arange(1 << 20)
+    have = [subsets >> index & 1 == 1 for index in range(20)]
+    enough = np.all([np.any([have[one] & have[other] for one, other in three], axis=0) for three in pairs], axis=0)
+    costs = sum(having * (1.0 + index / 100) for index, having in enumerate(have))
+    assert dag_cost(problem, choice) == pytest.approx(costs[enough].min())
 
 
 def views(size: int) -> Classes:

@@ -133,9 +133,9 @@ def test_sums_that_differ_by_rounding_alone_are_equal() -> None:
 
 
 def test_a_problem_too_hard_to_decide_class_by_class_is_proved_for_both_objectives() -> None:
-    shared = [[((float(index % 3), 1.0 + index / 100), [])] for index in range(20)]
-    pairs = np.random.default_rng(0).integers(20, size=(20, 3, 2)).tolist()
-    problem = Problem.from_lists(shared + [[((0.0, 0.0), pair) for pair in three] for three in pairs], range(20, 40))
+    shared = [[((float(index % 3), 1.0 + index / 100), [])] for index in range(28)]
+    pairs = np.random.default_rng(0).integers(28, size=(28, 3, 2)).tolist()
+    problem = Problem.from_lists(shared + [[((0.0, 0.0), pair) for pair in three] for three in pairs], range(28, 56))
     assert decide(problem) is None
     result = exact(problem)
     first = exact(replace(problem, cost=problem.cost[:, 0]))
