@@ -99,7 +99,8 @@ logistic = one / (one + exp(opposite))
 logistic_of_negative = one / (one + exp(x))
 odds = exp(x) / (one + exp(x))
 above_one = one + exp(opposite)
-by_logistic = y / above_one
+above_one_by_negative = one + exp(x)
+by_logistic, by_logistic_of_negative = y / above_one, y / above_one_by_negative
 two_sigmoids = sigmoid(x * two) * two + minus_one
 half_of_tanh = tanh(x * half) * half + half
 difference_by_sum = (exp(x) - exp(opposite)) / (exp(x) + exp(opposite))
@@ -138,6 +139,13 @@ functions = RuleSet(
         ),
         # y / (1 + e^-x) = y sigmoid(x)
         rewrite("divide-by-logistic", by_logistic, y * sigmoid(x), keeps_floats(above_one, x), soundness=ROUNDING),
+        rewrite(
+            "divide-by-logistic-of-negative",
+            by_logistic_of_negative,
+            y * sigmoid(x * scalar(-1, x)),
+            keeps_floats(above_one_by_negative, x),
+            soundness=ROUNDING,
+        ),
         # e^x / (1 + e^x)
         rewrite("sigmoid-of-odds", odds, sigmoid(x), keeps_floats(odds, x), soundness=FINITE),
         # 2 sigmoid(2 x) - 1

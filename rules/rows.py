@@ -56,7 +56,6 @@ as_matrix = reshape(x)
 product_of_matrix = multiplied(as_matrix, w)
 split_of_rows = reshape(product_of_matrix)
 split_of_biased = reshape(product_of_matrix + b)
-other_product = multiplied(x, b)
 
 back = reshape(x)
 normalized = nn.layer_norm(back, gamma, beta)
@@ -181,13 +180,14 @@ rows = RuleSet(
             when(lambda ty: not has_zero(ty), type_of(split)),
             soundness=Soundness.ROUNDING,
         ),
-        # split(rows(x) w) = split(x w), where other products are of x, too
+        # split(rows(x) w) = split(x w)
         rewrite(
             "split-product-of-batches",
-            (split_of_rows, other_product),
-            (reshaped(like(product_of_matrix, x, w), split_of_rows, is_matched=False), other_product),
+            split_of_rows,
+            reshaped(like(product_of_matrix, x, w), split_of_rows, is_matched=False),
             when(are_rows, attrs_of(product_of_matrix), type_of(x), type_of(as_matrix), type_of(w)),
             when(lambda ty: not has_zero(ty), type_of(split_of_rows)),
+            given(product_of_matrix),
             soundness=Soundness.ROUNDING,
         ),
         # view(view'(x) w) = view"(x) w with the batches of the result, with a bias or without

@@ -296,6 +296,14 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
         "nn.matmul add nn.relu",
         lambda: nn.relu(relay.reshape(of_rows(tokens_by_weight()) + array(4), newshape=(2, 6, 4))),
     ),
+    "so is one that is split into heads": (
+        "nn.matmul reshape nn.relu",
+        lambda: nn.relu(relay.reshape(of_rows(tokens_by_weight()), newshape=(2, 6, 2, 2))),
+    ),
+    "a quotient by a logistic function of a negative": (
+        "multiply sigmoid multiply",
+        lambda: (lambda x: x / (const(1.0) + relay.exp(x * const(-1.7))))(relay.var("x", shape=(4, 8))),
+    ),
     "or one whose weight is transposed": (
         "nn.dense nn.relu",
         lambda: nn.relu(dense_of_rows(relay.var("tokens", shape=(2, 6, 8)))),
