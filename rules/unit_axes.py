@@ -124,7 +124,7 @@ def order_around(attrs: Attrs, turn: Attrs, ty: TensorType) -> Shape | Refusal:
 def without_ones(turn: Attrs, whole: TensorType, data: TensorType) -> tuple[Shape, tuple[int, ...]] | Refusal:
     """The codes of a view of ``whole`` as ``data`` without its axes of one element, and the transpose that is left.
 
-    A batch of one stays: networks for which all axes of batches would go have many transposes.
+    A batch of one stays.
     """
     order = permutation(turn, rank_of(data))
     left = [axis for axis in order if axis == 0 or data.shape[axis] != 1]
@@ -184,6 +184,7 @@ expanded_twice, squeezed_twice = expand_dims(expanded), squeeze(squeezed)
 expanded_turned, squeezed_turned = transpose(expanded), transpose(squeezed)
 viewed_turned = transpose(viewed)
 others_turned = computed_parts(without_ones, attrs_of(viewed_turned), type_of(x), type_of(viewed))
+others_first = reshaped(transpose(reshape(x, newshape=others_turned(0)), axes=others_turned(1)), viewed_turned, False)
 padded = is_op("nn.pad")(x, y)
 padded_view = view(padded)
 
@@ -235,13 +236,19 @@ unit_axes = RuleSet(
                 transpose(x, axes=compute(order_around, attrs_of(squeezed), attrs_of(squeezed_turned), type_of(x))),
             ),
         ),
-        # T view(x) = view"(T' view'(x)), where T' has no axes of one element to move
-        rewrite(
-            "transpose-of-view-without-ones",
-            viewed_turned,
-            reshaped(transpose(reshape(x, newshape=others_turned(0)), axes=others_turned(1)), viewed_turned, False),
-            given(viewed),
-        ),
+        # expand(T view(x)) = expand(view"(T' view'(x))), where T' has no axes of one element to move
+        *[
+            rewrite(
+                f"{name}-of-transpose-without-ones",
+                spread,
+                like(spread, others_first, *rest),
+                given(viewed),
+            )
+            for name, spread, rest in (
+                ("expand", is_op("broadcast_to")(viewed_turned), ()),
+                ("dynamic-expand", is_op("dyn.broadcast_to")(viewed_turned, y), (y,)),
+            )
+        ],
         # view(pad(x)) = pad(view(x))
         rewrite(
             "view-into-pad",

@@ -11,6 +11,7 @@ from eqsat.egraph.rule import Examples
 from eqsat.relay import nn
 from eqsat.relay.expr import Expr, Var, const
 from eqsat.relay.op import (
+    broadcast_to,
     concatenate,
     cos,
     expand_dims,
@@ -155,14 +156,17 @@ def normalized_rows(draw: Draw) -> Any:
     return nn.layer_norm(rows, *[draw.constant((length,), dtype) for _ in range(2)], axis=along)
 
 
-def turned_with_ones(draw: Draw) -> Any:
-    """A transpose of a view that has axes of one element."""
+def expanded_ones(draw: Draw, by_sizes: bool) -> Any:
+    """An expansion of a transpose of a view that has axes of one element."""
     shape = sizes(draw, draw.rng.randint(2, 4))
     data = Var("x", TensorType((*shape[:-2], shape[-2] * shape[-1]), draw.rng.choice(FLOATS)))
     for _ in range(draw.rng.randint(1, 2)):
         shape = [*shape]
         shape.insert(draw.rng.randint(0, len(shape)), 1)
-    return transpose(reshape(data, newshape=tuple(shape)), axes=draw.rng.sample(range(len(shape)), len(shape)))
+    order = draw.rng.sample(range(len(shape)), len(shape))
+    lengths = [draw.rng.randint(1, 3) if shape[axis] == 1 else shape[axis] for axis in order]
+    turned = transpose(reshape(data, newshape=tuple(shape)), axes=order)
+    return broadcast_to(turned, const(np.array(lengths), "int64") if by_sizes else tuple(lengths))
 
 
 def part_of_three(draw: Draw) -> Any:
@@ -352,7 +356,8 @@ EXAMPLES: dict[str, Examples] = {
     "mask-of-each-query": one_row,
     **{f"three-{product}s": partial(three_products, product=product) for product in ("dense", "matmul")},
     "layer-norm-of-given-rows": normalized_rows,
-    "transpose-of-view-without-ones": turned_with_ones,
+    "expand-of-transpose-without-ones": partial(expanded_ones, by_sizes=False),
+    "dynamic-expand-of-transpose-without-ones": partial(expanded_ones, by_sizes=True),
     "product-of-batches": partial(product_of_rows, biased=False),
     "biased-product-of-batches": partial(product_of_rows, biased=True),
     "parts-of-transposed": part_of_three,
