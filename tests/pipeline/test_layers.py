@@ -70,6 +70,19 @@ def test_the_result_is_that_of_the_whole(network: Network, model: Callable[[Cost
     assert_same(few(function, cost_model=model), whole(function, cost_model=model))
 
 
+def test_weights_that_are_transposed_in_the_graph_are_so_in_all_layers() -> None:
+    """The transposes are larger than what is computed of what rules make."""
+    rng = default_rng(0)
+    x = value = relay.var("x", shape=(4, 48))
+    for _ in range(9):
+        weight = relay.const(rng.normal(size=(48, 48)).astype("float32"))
+        value = relay.tanh(nn.matmul(value, relay.transpose(weight, (1, 0))) * relay.const(1.0)) + value
+    function = Function([x], value)
+    result = optimize_with_report(function)
+    assert was_reused(result, function)
+    assert_same(result, eqsat.extract(eqsat.saturate(function)))
+
+
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("own", [False, True])
 def test_most_layers_are_not_saturated(shared: bool, own: bool) -> None:

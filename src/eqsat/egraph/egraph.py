@@ -359,6 +359,7 @@ class EGraph:
         answer: Answer,
         on_answer: OnAnswer = lambda keys, found: None,
         otherwise: int | None = None,
+        of_given: Answer | None = None,
     ) -> Question:
         """A question whose answer has so many parts; all keys and parts are i64.
 
@@ -372,6 +373,7 @@ class EGraph:
             answer: answers, from nothing but the keys and the vocabulary.
             on_answer: told of the keys and parts of every answer before rules see it.
             otherwise: another number of parts that answers may have.
+            of_given: answers about expressions of the given graph, if more is known of these.
         """
         width = max(len(keys), _FEW_KEYS)
         ask, answered = f"ask_{width}", f"is_{width}_{parts}"
@@ -382,7 +384,7 @@ class EGraph:
             self.engine.rule("load", row, f"(delete {row})")
         self.engine.inbox(answered, 1 + width + parts)
         number = len(self.vocabulary.inquiries)
-        self.vocabulary.inquiries.append(Inquiry(keys, kind, answer))
+        self.vocabulary.inquiries.append(Inquiry(keys, kind, answer, of_given or answer))
         self._on_answer.append(on_answer)
         row = f"{number}{' 0' * (width - len(keys))}"
         if otherwise is None:

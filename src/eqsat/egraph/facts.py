@@ -109,15 +109,20 @@ class ConstantFacts:
     Args:
         limit: fold e-nodes whose result has at most this many bytes; 0 folds nothing. Larger constant
             expressions stay symbolic and are evaluated only if they are extracted.
+        given: The same for expressions of the given graph, if it is more.
         on_fold: told of each e-node that was folded: symbol, atom, atoms of its constant children, result's atom.
     """
 
     def __init__(
-        self, egraph: EGraph, limit: int, on_fold: Callable[[int, int, Sequence[int], int], None] | None = None
+        self,
+        egraph: EGraph,
+        limit: int,
+        given: int = 0,
+        on_fold: Callable[[int, int, Sequence[int], int], None] | None = None,
     ):
         self.egraph = egraph
         self.limit = limit
-        self._folding = _Folding(egraph.vocabulary, limit)
+        self._folding = _Folding(egraph.vocabulary, limit, max(limit, given if limit else 0))
         self.on_fold = on_fold
         egraph.fold = self._folding.result if limit and on_fold is None else None
         self._covered: set[int] = set()
@@ -125,13 +130,11 @@ class ConstantFacts:
         egraph.on_constness = self._derive_constness
 
     @contextmanager
-    def up_to(self, limit: int) -> Iterator[None]:
-        """Fold larger results for a while, of at most ``limit`` bytes."""
-        self._folding.raise_limit(max(self.limit, limit if self.limit else 0))
-        try:
+    def of_given(self) -> Iterator[None]:
+        """Fold expressions of the given graph for a while, whose results may be larger."""
+        self._folding.forget_what_is_too_large()
+        with self._folding.of_given():
             yield
-        finally:
-            self._folding.limit = self.limit
 
     def update(self, prefilter: Prefilter | None) -> bool:
         """See to the symbols whose e-nodes may be constant now (without ``prefilter``: ever); whether any is new."""
@@ -193,24 +196,34 @@ class ConstantFacts:
                 self.on_fold(index, keys[0], keys[1:], result)
 
         result = partial(self._folding.result, index)
-        question = egraph.question(["atom"] * (1 + len(children)), 1, "atom", result, tell)
+        of_given = partial(self._folding.result_of_given, index)
+        question = egraph.question(["atom"] * (1 + len(children)), 1, "atom", result, tell, of_given=of_given)
         egraph.engine.rule("facts", premises, put(f"({question.ask} a {values})"))
 
 
 class _Folding:
-    """Computes e-nodes over constants where the result has at most ``limit`` bytes."""
+    """Computes e-nodes over constants whose result has at most ``limit`` bytes, or ``given`` in the given graph."""
 
-    def __init__(self, vocabulary: Vocabulary, limit: int):
+    def __init__(self, vocabulary: Vocabulary, limit: int, given: int):
         self.vocabulary = vocabulary
         self.limit = limit
+        self.given = given
         self._exact = ExactConstants(vocabulary)
         self._large = LargeConstants(self._exact.nearest)
         self._found: dict[tuple[int, ...], Sequence[int] | None] = {}
         self._sizes: dict[tuple[Op, int, tuple[Type, ...]], float | None] = {}
 
-    def raise_limit(self, limit: int) -> None:
-        """Fold larger results, also those that were asked for before."""
-        self.limit = limit
+    @contextmanager
+    def of_given(self) -> Iterator[None]:
+        """Compute as for the given graph for a while."""
+        limit, self.limit = self.limit, self.given
+        try:
+            yield
+        finally:
+            self.limit = limit
+
+    def forget_what_is_too_large(self) -> None:
+        """Compute again what was asked for and was too large."""
         self._found = {node: atoms for node, atoms in self._found.items() if atoms is not None}
 
     def result(self, *node: int) -> Sequence[int] | None:
@@ -222,6 +235,11 @@ class _Folding:
         if node not in self._found:
             self._found[node] = self._result(*node)
         return self._found[node]
+
+    def result_of_given(self, *node: int) -> Sequence[int] | None:
+        """The same of an e-node of the given graph."""
+        with self.of_given():
+            return self._result(*node)
 
     def _result(self, index: int, atom: int, *ids: int) -> Sequence[int] | None:
         vocabulary = self.vocabulary

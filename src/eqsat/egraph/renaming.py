@@ -49,23 +49,23 @@ def renaming(vocabulary: Vocabulary, asked: Sequence[Asked], atoms: Mapping[int,
     renamed, size = dict(atoms), 0
     answered: dict[tuple[int, ...], tuple[int, ...] | None] = {}
 
-    def answer_to(row: tuple[int, ...]) -> tuple[int, ...] | None:
+    def answer_to(row: tuple[int, ...], given: tuple[int, ...] | None) -> tuple[int, ...] | None:
         if row in vocabulary.asked:
             return vocabulary.asked[row]  # to compute the same again might round in another way
         if row not in answered:
-            answered[row] = vocabulary.answer(row)
+            answered[row] = vocabulary.answer(row, given is not None)  # only of the given graph if it is large
         return answered[row]
 
     while size < len(renamed):
         size = len(renamed)
         for question, keys, given in asked:
-            kinds, kind, _ = vocabulary.inquiries[question]
+            kinds, kind, *_ = vocabulary.inquiries[question]
             others = tuple(
                 [renamed.get(key, key) if of == "atom" else key for key, of in zip(keys, kinds, strict=True)]
             )
             if others == keys:
                 continue
-            new = answer_to((question, *others))
+            new = answer_to((question, *others), given)
             if new is None or given is None or kind != "atom":
                 if new != given:
                     return None

@@ -124,11 +124,11 @@ class Runner:
         self.trace = Trace(self.egraph.engine) if traces else None
         self._watchers = [each for each in (self.journal, self.trace) if each is not None]
         self.egraph.commutative = frozenset(filter(None, map(swapped_operator, schedule.rules)))
-        limit, told = 0, None
+        limit, given, told = 0, 0, None
         if folding is not None:
-            limit, told = folding.limit, None if self.journal is None else partial(self.journal.fold, folding.name)
-        self.constants = ConstantFacts(self.egraph, limit, told)
-        self._limit_of_given = 0 if folding is None else folding.given
+            limit, given = folding.limit, folding.given
+            told = None if self.journal is None else partial(self.journal.fold, folding.name)
+        self.constants = ConstantFacts(self.egraph, limit, given, told)
         named = explain or any(isinstance(rule, PythonRule) for rule in rules)
         self.names = ClassExpressions(self.egraph, types, self.journal, self.trace) if named else None
         self.turns = {identity(rule): turn for index, rule in enumerate(rules) if (turn := self._turn(rule, index))}
@@ -302,7 +302,7 @@ class Runner:
         Returns:
             The e-graph as it is then, as rules see it that wait until they may match; None if they do not wait.
         """
-        with self.constants.up_to(self._limit_of_given):
+        with self.constants.of_given():
             prefilter = self._looked()
             while self.constants.update(prefilter) and self._settle():
                 prefilter = self._looked()

@@ -35,11 +35,13 @@ class Inquiry(NamedTuple):
         keys: What each key is: ``atom``, ``type`` or ``number``.
         kind: What the parts of the answer are: one of these, too.
         answer: Answers. It depends on nothing but the keys and holds no engine.
+        of_given: Answers about expressions of the given graph, likewise.
     """
 
     keys: Sequence[str]
     kind: str
     answer: Answer
+    of_given: Answer
 
 
 class Test(NamedTuple):
@@ -230,7 +232,13 @@ class Vocabulary:
             self.predicates.add("type", index, ty)
         return index
 
-    def answer(self, row: tuple[int, ...]) -> tuple[int, ...] | None:
-        """What the inquiry ``row[0]`` answers about the keys ``row[1:]``; it is not put down as asked."""
-        found = self.inquiries[row[0]].answer(*row[1:])
+    def answer(self, row: tuple[int, ...], is_given: bool = False) -> tuple[int, ...] | None:
+        """What the inquiry ``row[0]`` answers about the keys ``row[1:]``; it is not put down as asked.
+
+        Args:
+            row: The number of the inquiry, and the keys.
+            is_given: Whether the keys are of an expression of the given graph.
+        """
+        inquiry = self.inquiries[row[0]]
+        found = (inquiry.of_given if is_given else inquiry.answer)(*row[1:])
         return None if found is None else tuple(found)

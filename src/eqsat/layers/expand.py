@@ -26,6 +26,7 @@ from eqsat.egraph.python_rules import build_node
 from eqsat.errors import ExtractionError
 from eqsat.extraction import Problem
 from eqsat.extraction.costs import Cost, as_tuple, total
+from eqsat.extraction.deadline import Deadline
 from eqsat.layers.find import Layers
 from eqsat.layers.truncate import KEPT, Truncated, Unit
 from eqsat.pipeline.extract import Copies, Extraction
@@ -42,6 +43,12 @@ MOST_TOPS = 2
 
 _State = tuple[int, ...]
 """Positions of some of the e-classes between two layers."""
+
+_Pair = tuple[_State, _State]
+"""What is given below a layer or a graph, and what it computes."""
+
+_SHARE = 0.25
+"""Of the time that is left, what the proof for one pair may take: if one fails, the others are of no use."""
 
 _Node = tuple[Cost, list[int]]
 """Cost and child classes of an e-node."""
@@ -131,12 +138,12 @@ class _Layer:
         if not all(self._needs(top, unit.bottoms) for top in unit.tops):
             return False
         pairs = [(lower, upper) for lower in states for upper in states]
-        seconds /= 2 * len(pairs)
-        one = {pair: self._least(self._alone(*pair), seconds) for pair in pairs}
+        deadline = Deadline(seconds)
+        one = self._least_each(self._alone, pairs, deadline)
         rest = {pairs[0]: self.short_costs}  # with one top nothing else may be given than what is computed
-        if len(pairs) > 1:
-            rest = {pair: self._least(self._parted(*pair), seconds) for pair in pairs}
-        if not all([*one.values(), *rest.values()]):
+        if one and len(pairs) > 1:
+            rest = self._least_each(self._parted, pairs, deadline)
+        if not one or not rest:
             return False
         *expected, last = _sum(self.short_costs, *[self.costs] * len(unit.renamed))
         expected.append(last - self.problem.tolerance(last, len(expected)))  # sums are rounded
@@ -161,12 +168,21 @@ class _Layer:
             return True
         return False
 
-    def _least(self, problem: Problem | None, seconds: float) -> list[float]:
-        """The least costs, infinite if there is no problem; empty if they are not proved in ``seconds``."""
-        if problem is None:
-            return [math.inf] * len(self.costs)
-        found = extraction.extract(problem, "exact", seconds=seconds)
-        return [*as_tuple(found.cost)] if found.optimal else []
+    def _least_each(
+        self, problem_of: Callable[[_State, _State], Problem | None], pairs: Sequence[_Pair], deadline: Deadline
+    ) -> dict[_Pair, list[float]]:
+        """The least costs of a problem for each pair, infinite if there is none; empty if they are not all proved."""
+        found = {}
+        for pair in pairs:
+            problem = problem_of(*pair)
+            if problem is None:
+                found[pair] = [math.inf] * len(self.costs)
+                continue
+            best = extraction.extract(problem, "exact", seconds=_SHARE * deadline.left())
+            if not best.optimal:
+                return {}
+            found[pair] = [*as_tuple(best.cost)]
+        return found
 
     def _alone(self, lower: _State, upper: _State) -> Problem | None:
         """The extraction problem of some tops of the layer, in which some bottoms and what is beside it cost nothing.
