@@ -225,8 +225,6 @@ met_bounds = RuleSet("met-bounds", [*bounded("maximum", np.maximum), *bounded("m
 
 sixth, root_of_half = filled(1 / 6, "sixth"), filled(math.sqrt(0.5), "root_of_half")
 third_power = filled(0.044715, "third_power")
-root_of_two_over_pi = filled(math.sqrt(2 / math.pi), "root_of_two_over_pi")
-third_power_scaled = filled(0.044715 * math.sqrt(2 / math.pi), "third_power_scaled")
 
 gate = clip(x + three)
 hard = (x * gate) * sixth | x * (gate * sixth)
@@ -241,15 +239,26 @@ def half_of_one_plus(odd: DFPattern) -> DFPattern:
 
 half_of_one_plus_erf = half_of_one_plus(odd)
 cube_by_square = (x * x) * x
-inside = (
-    (x + cube_by_square * third_power) * root_of_two_over_pi
-    | (x + ((x * third_power) * x) * x) * root_of_two_over_pi
-    | (((x * x) * third_power + one) * x) * root_of_two_over_pi
-    | (((x * third_power) * x) + one) * (x * root_of_two_over_pi)
-    | x * root_of_two_over_pi + cube_by_square * third_power_scaled
-    | x * ((x * x) * third_power_scaled + root_of_two_over_pi)
-)
-half_of_one_plus_tanh = half_of_one_plus(tanh(inside))
+
+
+def inside(times: int) -> DFPattern:
+    """sqrt(2 / pi) (x + 0.044715 x^3), so many times"""
+    root, scaled = (
+        filled(times * math.sqrt(2 / math.pi) * factor, label)
+        for factor, label in ((1, "root_of_two_over_pi"), (0.044715, "third_power_scaled"))
+    )
+    return (
+        (x + cube_by_square * third_power) * root
+        | (x + ((x * third_power) * x) * x) * root
+        | (((x * x) * third_power + one) * x) * root
+        | (((x * third_power) * x) + one) * (x * root)
+        | x * root + cube_by_square * scaled
+        | x * ((x * x) * scaled + root)
+    )
+
+
+half_of_one_plus_tanh = half_of_one_plus(tanh(inside(1)))
+by_sigmoid_of_cube = x * sigmoid(inside(2))
 half_of_one_plus_tanh_of_half = half_of_one_plus(tanh(x * half))
 
 recognised = RuleSet(
@@ -284,6 +293,15 @@ recognised = RuleSet(
             keeps_floats(half_of_one_plus_tanh, x),
             soundness=ROUNDING,
             contracts=True,
+        ),
+        # (1 + tanh y) / 2 = sigmoid(2 y)
+        rewrite(
+            "gelu-by-sigmoid",
+            by_sigmoid_of_cube,
+            nn.gelu(x, approximate="tanh"),
+            when(is_short_float, type_of(x)),
+            keeps_floats(by_sigmoid_of_cube, x),
+            soundness=ROUNDING,
         ),
         # x (1 + tanh(x / 2)) / 2 = x sigmoid(x)
         rewrite(
@@ -511,6 +529,7 @@ def slope(of: DFPattern) -> Compute:
 steep = x * a
 above, below = less(zero, x) | less_equal(zero, x), less(x, zero) | less_equal(x, zero)
 by_choice = where(above, x, steep) | where(below, steep, x)
+ramp_by_choice = where(above, x, zero) | where(below, zero, x)
 by_maximum = maximum(x, steep) | maximum(steep, x)
 leaky_once = nn.leaky_relu(x)
 leaky_twice = nn.leaky_relu(leaky_once)
@@ -533,6 +552,8 @@ leaky = RuleSet(
             keeps_floats(by_choice, x),
             soundness=ROUNDING,
         ),
+        # NaN is not above 0
+        rewrite("relu-by-choice", ramp_by_choice, nn.relu(x), keeps_floats(ramp_by_choice, x), soundness=FINITE),
         rewrite(
             "leaky-relu-by-maximum",
             by_maximum,

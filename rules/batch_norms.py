@@ -64,7 +64,8 @@ def affine(scales: bool, centers: bool) -> Rewrite:
 centered = x - center
 deviation = rsqrt(spread + eps)
 standard = (gamma * centered) * deviation | gamma * (centered * deviation) | centered * (gamma * deviation)
-written_out = standard + beta
+multiple = gamma * deviation
+written_out = standard + beta | x * multiple + (beta - center * multiple)
 parameters = (gamma, beta, center, spread)
 
 
@@ -86,7 +87,7 @@ batch_norms = RuleSet(
     "batch-norms",
     [
         *[affine(scales, centers) for scales in (True, False) for centers in (True, False)],
-        # gamma (x - center) / sqrt(spread + eps) + beta, of finite parameters
+        # gamma (x - center) / sqrt(spread + eps) + beta, of finite parameters; or multiplied out
         rewrite(
             "batch-norm",
             written_out,

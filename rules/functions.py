@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from eqsat.egraph.author import constants, rewrite, type_of, variables, when
+from eqsat.egraph.author import constants, non_constant, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import RuleSet, Soundness
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op import (
     abs,
     cos,
     equal,
+    erf,
     exp,
     logical_and,
     logical_not,
@@ -16,6 +17,7 @@ from eqsat.relay.op import (
     negative,
     rsqrt,
     sigmoid,
+    sin,
     sqrt,
     tanh,
     where,
@@ -23,7 +25,7 @@ from eqsat.relay.op import (
 from eqsat.relay.ty import TensorType
 from eqsat.rules.shape import expanded
 from eqsat.rules.types import floats, keeps_floats, same_type
-from eqsat.rules.values import all_false, all_true, half, minus_one, nonzero, one, scalar, two, zero
+from eqsat.rules.values import all_false, all_negative, all_true, half, minus_one, nonzero, one, scalar, two, zero
 
 x, y, z = variables("x y z")
 a, b, c = constants("a b c")
@@ -94,7 +96,7 @@ repeated = RuleSet(
     ],
 )
 
-opposite = x * minus_one
+opposite, multiple = x * minus_one, x * a
 logistic = one / (one + exp(opposite))
 logistic_of_negative = one / (one + exp(x))
 odds = exp(x) / (one + exp(x))
@@ -118,6 +120,19 @@ functions = RuleSet(
         rewrite("square-of-abs", abs(x) * abs(x), x * x),
         rewrite("cos-of-negative", cos(negative(x)), cos(x), floats(x)),
         rewrite("cos-of-opposite", cos(opposite), cos(x), keeps_floats(opposite, x)),
+        # f(x a) = -f(x (-a)), where a is negative
+        *[
+            rewrite(
+                f"{name}-of-negative",
+                odd(multiple),
+                negative(odd(x * negative(a))),
+                when(all_negative, value_of(a)),
+                keeps_floats(multiple, x),
+                non_constant(x),
+                soundness=ROUNDING,
+            )
+            for name, odd in (("erf", erf), ("tanh", tanh), ("sin", sin))
+        ],
         rewrite(
             "reciprocal-of-root", reciprocal_of_root, rsqrt(x), keeps_floats(reciprocal_of_root, x), soundness=ROUNDING
         ),

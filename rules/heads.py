@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
+from ml_dtypes import finfo
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Array, Compute, Guard, Refusal, Rewrite, RuleSet, Soundness
@@ -46,10 +47,13 @@ def unscaled_norm(epsilon: Compute | float) -> DFPattern:
     return nn.rms_norm(x, vector_along(1, x, -1), axis=-1, epsilon=epsilon, scale=False)
 
 
-def root_of_share(ty: TensorType) -> Array | Refusal:
-    """The root of 1 divided by the length of the last axis."""
+def over_root_of_length(factor: Array, ty: TensorType) -> Array | Refusal:
+    """A factor divided by the root of the length of the last axis: 1, if it is this root but for rounding."""
     size = ty.shape[-1]
-    return np.asarray(size**-0.5, ty.dtype) if isinstance(size, int) and size else refuse("its length is not known")
+    if not isinstance(size, int) or not size:
+        return refuse("its length is not known")
+    share = factor.astype(np.float64) / size**0.5
+    return np.where(np.abs(share - 1) <= 4 * float(finfo(factor.dtype).eps), 1, share).astype(factor.dtype)
 
 
 rms_norms = RuleSet(
@@ -65,11 +69,21 @@ rms_norms = RuleSet(
             when(is_wide, type_of(x)),
             soundness=ROUNDING,
         ),
+        # squares of some hundreds overflow in float16, but not where the norm is one operator
+        rewrite(
+            "rms-norm-of-short",
+            normalized,
+            unscaled_norm(compute(epsilon_of, value_of(eps))),
+            when(over_last_axis, type_of(x), attrs_of(squares)),
+            floats(x),
+            when(lambda ty: not is_wide(ty), type_of(x)),
+            soundness=Soundness.FINITE,
+        ),
         # x / |x| c = x / sqrt(mean(x^2)) (c / sqrt n)
         rewrite(
             "scaled-length-one-is-rms-norm",
             of_length_one * c,
-            unscaled_norm(0.0) * (c * compute(root_of_share, type_of(x))),
+            unscaled_norm(0.0) * compute(over_root_of_length, value_of(c), type_of(x)),
             when(over_last_axis, type_of(x), attrs_of(length)),
             floats(x, c),
             when(is_wide, type_of(x)),

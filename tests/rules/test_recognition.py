@@ -96,6 +96,14 @@ DEFAULT: dict[str, tuple[str, Callable[[Expr], Expr]]] = {
         "nn.gelu",
         lambda x: const(0.5) * x * (const(1.0) + relay.tanh(x * const(k) + x * x * x * const(0.044715 * k))),
     ),
+    "erf of the negative": (
+        "nn.gelu",
+        lambda x: const(0.5) * x * (const(1.0) - relay.erf(-x * const(0.70710678))),
+    ),
+    "sigmoid of a cube": (
+        "nn.gelu",
+        lambda x: x * relay.sigmoid(const(2 * k) * (x + const(0.044715) * (x * x * x))),
+    ),
     "clip": ("hardswish", lambda x: x * (relay.clip(x + const(3.0), 0, 6) / const(6.0))),
     "softmax": ("nn.softmax", softmax_of),
     "root": ("nn.layer_norm", lambda x: centered(x) / relay.sqrt(mean(centered(x) * centered(x)) + const(1e-5))),
@@ -127,6 +135,7 @@ DEFAULT |= {
         "nn.rms_norm",
         lambda x: x / relay.sqrt(NORM_L2(x) * NORM_L2(x) / const(8.0) + const(1e-5)),
     ),
+    "length, over a root": ("nn.rms_norm", lambda x: x / (NORM_L2(x) / const(math.sqrt(8)))),
     "length, scaled": ("nn.rms_norm", lambda x: x / NORM_L2(x) * const(np.arange(1, 9, dtype="f4"))),
     "power": ("nn.rms_norm", lambda x: relay.power(mean(x * x) + const(1e-5), const(-0.5)) * x),
     "scale before the root": (
@@ -166,6 +175,7 @@ FINITE: dict[str, tuple[str, Callable[[Expr], Expr]]] = {
     "moments": ("nn.layer_norm", moments),
     "moments, variance bounded by 0": ("nn.layer_norm", bounded_moments),
     "moments, without dimensions": ("nn.layer_norm", flat_moments),
+    "ramp by choice": ("nn.relu", lambda x: relay.where(relay.greater(x, const(0.0)), x, const(0.0))),
     "square of a sum": (
         "tanh add multiply",
         lambda x: x * x + x * relay.tanh(x) * const(2.0) + relay.tanh(x) * relay.tanh(x),
@@ -217,8 +227,16 @@ def test_batch_normalization_written_out_is_found_in_any_association() -> None:
         beta + (x - center) / root * gamma,
         (gamma / root) * (x - center) + beta,
         beta + gamma * ((x - center) * (const(1.0) / root)),
+        x * (gamma / root) + (beta - center * (gamma / root)),
     ):
         assert only_operator(graph, [rules.default, rules.finite]) == "nn.batch_norm"
+
+
+def test_a_root_mean_square_of_float16_is_found_where_no_square_overflows() -> None:
+    x = relay.var("x", shape=(2, 8), dtype="float16")
+    graph = x * relay.rsqrt(mean(x * x) + const(np.float16(1e-5)))
+    assert only_operator(graph, rules.default) != "nn.rms_norm"
+    assert only_operator(graph, [rules.default, rules.finite]) == "nn.rms_norm"
 
 
 def test_a_hardswish_of_float16_is_recognised_in_either_order() -> None:

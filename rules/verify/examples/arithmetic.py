@@ -107,7 +107,8 @@ def batch_norm(draw: Draw) -> Any:
     scale, shift, center, variance = (Var(name, TensorType(shape, ty.dtype)) for name in ("g", "b", "m", "v"))
     root, moved = rsqrt(variance + number(1e-3, ty)), data - center
     ways = ((scale * moved) * root, scale * (moved * root), moved * (scale * root))
-    return draw.rng.choice(ways) + shift
+    multiple = scale * root
+    return draw.rng.choice((*[way + shift for way in ways], data * multiple + (shift - center * multiple)))
 
 
 def instance_norm(draw: Draw) -> Any:
@@ -130,7 +131,15 @@ def between_casts(draw: Draw, norm: Callable[..., Expr], parameters: int) -> Any
     return cast(wide, draw.rng.choice(("float16", "float16", "float16", "float64")))
 
 
+def short_root_mean_square(draw: Draw) -> Any:
+    """x / sqrt(mean(x^2) + eps), mostly of float16."""
+    ty = TensorType((2, draw.rng.randint(1, 4)), draw.rng.choice(("float16", "float16", "float32")))
+    data, epsilon = Var("x", ty), number(draw.rng.choice((0.0, 1e-3)), ty)
+    return data * rsqrt(mean(data * data, axis=-1, keepdims=draw.chance(0.9)) + epsilon)
+
+
 EXAMPLES: dict[str, Examples] = {
+    "rms-norm-of-short": short_root_mean_square,
     "cast-into-running-sum": cast_sums,
     "add-add-large-constant": partial(by_large_constants, operator=add),
     "multiply-multiply-large-constant": partial(by_large_constants, operator=multiply),
