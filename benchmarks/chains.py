@@ -106,6 +106,17 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
     "clip(x * a + b)": ((4, 8), lambda x, i: relay.clip(x * number(1.1) + number(0.1), -1.0, 1.0)),
     "relu(x * a + b) * c": ((4, 8), lambda x, i: nn.relu(x * number(1.1) + number(0.1)) * number(0.5) + number(0.2)),
     "clip(x)": ((4, 8), lambda x, i: relay.clip(x, -1.0 - i, 1.0 + i)),
+    "where(constant, x, a x)": (
+        (4, 8),
+        lambda x, i: relay.where(relay.const(np.arange(8) % 2 == i % 2), x, x * number(1.1)),
+    ),
+    "takes": ((4, 8), lambda x, i: relay.take(x, relay.const(np.roll(np.arange(8), 1)), axis=1)),
+    "slices of paddings": (
+        (1, 4, 8, 8),
+        lambda x, i: relay.strided_slice(
+            nn.pad(x, pad_width=((0, 0), (0, 0), (1, 1), (1, 1))), [0, 0, 1, 1], [1, 4, 9, 9]
+        ),
+    ),
     "casts": ((4, 8), lambda x, i: relay.cast(x, "float32" if i % 2 else "float64")),
     "sqrt(x * x)": ((4, 8), lambda x, i: relay.sqrt(x * x)),
     "transposes": ((2, 3, 4), lambda x, i: relay.transpose(x, axes=(1, 2, 0))),

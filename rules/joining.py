@@ -102,6 +102,26 @@ def all_same(values: Sequence[object]) -> bool:
 
 alone = concatenate(is_tuple([x]))
 
+padding = is_op("nn.pad")(x, field)
+part_of_padding = strided_slice(padding)
+
+
+def slice_of_data(attrs: Attrs, pad: Attrs, padded: TensorType, data: TensorType) -> Ranges | Refusal:
+    """What a slice of a tensor with a margin takes of the tensor, if it takes nothing of the margin."""
+    found = ranges(attrs, padded)
+    if not isinstance(found, dict) or not all(isinstance(dim, int) for dim in data.shape):
+        return refuse("a length is not known")
+    taken: Ranges = {}
+    for axis, ((before, behind), dim) in enumerate(zip(pad.pad_width, data.concrete_shape, strict=True)):
+        if along := found.get(axis, range(before + dim + behind)):
+            if along[0] < before or along[-1] >= before + dim:
+                return refuse("it takes a part of the margin")
+            taken[axis] = range(along[0] - before, along[-1] - before + 1, along.step)
+        else:
+            return refuse("it takes nothing")
+    return taken
+
+
 concats = RuleSet(
     "concats",
     [
@@ -128,6 +148,12 @@ concats = RuleSet(
             cut(
                 field, slice_of_part, attrs_of(sliced), attrs_of(whole), type_of(whole), type_of(before), type_of(field)
             ),
+        ),
+        # pad(x)[n:-m] = x
+        rewrite(
+            "slice-of-padding",
+            part_of_padding,
+            cut(x, slice_of_data, attrs_of(part_of_padding), attrs_of(padding), type_of(padding), type_of(x)),
         ),
         # concat(x[a:b], x[b:c], ..) = x[a:c]
         rewrite("concat-of-slices", row, cut(x, joined_ranges, attrs_of(row), type_of(x), attrs_of(piece))),

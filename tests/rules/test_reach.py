@@ -45,6 +45,12 @@ def one_hot_product(index: Expr) -> Expr:
     return nn.relu(nn.matmul(rows, array(7, 4)) + array(4)) * const(2.0)
 
 
+def chosen(condition: Expr, one: Callable[[Expr], Expr], other: Callable[[Expr], Expr]) -> Expr:
+    """One of two functions of an image."""
+    x = image()
+    return relay.where(condition, one(x), other(x))
+
+
 def quick_gelu(x: Expr) -> Expr:
     return x * relay.sigmoid(x * const(1.702))
 
@@ -243,6 +249,26 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
     "a scale goes to the weights of a sum": (
         "sigmoid multiply tanh multiply add nn.relu",
         lambda: nn.relu((relay.sigmoid(image()) * array(1, 8, 8) + relay.tanh(image()) * array(8, 1)) * const(0.3)),
+    ),
+    "an image without the margin that it was given": (
+        "",
+        lambda: relay.strided_slice(nn.pad(image(), ((0, 0), (0, 0), (1, 2), (2, 0))), [1, 2], [9, 10], axes=[2, 3]),
+    ),
+    "a gather from a gather is one": (
+        "take",
+        lambda: relay.take(relay.take(image(), const([2, 0, 1]), axis=1), const([1, 1]), axis=1),
+    ),
+    "what is chosen is a factor": (
+        "multiply",
+        lambda: chosen(const(np.arange(8) > 2), lambda x: x, lambda x: x * const(2.0)),
+    ),
+    "what is chosen is a summand": (
+        "where add",
+        lambda: chosen(
+            relay.var("z", shape=(8, 1), dtype="bool"),
+            lambda x: x + array(8, 8, low=0.1),
+            lambda x: x + array(8, 8, low=0.2),
+        ),
     ),
     "slices that leave something out are not": (
         "strided_slice strided_slice negative concatenate",
