@@ -380,7 +380,8 @@ class Runner:
             if any(turn.runner.growth for turn in [*early, *meeting]) and self.constants.watch(AFFINE):
                 self._settle()  # the constants that they make are folded at once
             nodes = self._nodes
-            while self._repeat(early) | self._meet(meeting, early):
+            changed |= self._repeat(early)
+            while self._meet(meeting, early):
                 changed = True
             is_new = nodes < self._nodes or self.bases.settle()
         self._is_stale |= changed
