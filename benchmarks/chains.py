@@ -106,10 +106,6 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
     "clip(x * a + b)": ((4, 8), lambda x, i: relay.clip(x * number(1.1) + number(0.1), -1.0, 1.0)),
     "relu(x * a + b) * c": ((4, 8), lambda x, i: nn.relu(x * number(1.1) + number(0.1)) * number(0.5) + number(0.2)),
     "clip(x)": ((4, 8), lambda x, i: relay.clip(x, -1.0 - i, 1.0 + i)),
-    "where(constant, x, a x)": (
-        (4, 8),
-        lambda x, i: relay.where(relay.const(np.arange(8) % 2 == i % 2), x, x * number(1.1)),
-    ),
     "takes": ((4, 8), lambda x, i: relay.take(x, relay.const(np.roll(np.arange(8), 1)), axis=1)),
     "slices of paddings": (
         (1, 4, 8, 8),

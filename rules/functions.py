@@ -28,7 +28,7 @@ from eqsat.rules.types import floats, keeps_floats, same_type
 from eqsat.rules.values import all_false, all_negative, all_true, half, minus_one, nonzero, one, scalar, two, zero
 
 x, y, z = variables("x y z")
-a, b, c, known = constants("a b c known")
+a, b, c = constants("a b c")
 
 ROUNDING = Soundness.ROUNDING
 FINITE = Soundness.FINITE
@@ -52,19 +52,7 @@ def is_condition(ty: TensorType) -> bool:
 
 # what is chosen for x is a constant
 shifts, scales = where(z, x + a, x + b), where(z, x * a, x * b)
-shift, other_shift = where(known, x + a, x), where(known, x, x + a)
-scale, other_scale = where(known, x * a, x), where(known, x, x * a)
-chosen_constants = {
-    "shifts": (shifts, x + where(z, a, b)),
-    "scales": (scales, x * where(z, a, b)),
-    "scale": (scale, x * where(known, a, scalar(1, x))),
-    "other-scale": (other_scale, x * where(known, scalar(1, x), a)),
-}
-# but for the sign of 0
-chosen_shift = {
-    "shift": (shift, x + where(known, a, scalar(0, x))),
-    "other-shift": (other_shift, x + where(known, scalar(0, x), a)),
-}
+chosen_constants = {"shifts": (shifts, x + where(z, a, b)), "scales": (scales, x * where(z, a, b))}
 
 # a condition as numbers, and back
 as_condition = {
@@ -102,16 +90,8 @@ repeated = RuleSet(
         rewrite("where-not", where(logical_not(z), x, y), where(z, y, x)),
         rewrite("where-both", where(z, x, x), x),
         *[
-            rewrite(
-                f"chosen-{name}",
-                whole,
-                moved,
-                keeps_floats(whole, x),
-                non_constant(x),
-                soundness=ROUNDING if moved_to_zero else Soundness.EXACT,
-            )
-            for moved_to_zero, forms in ((False, chosen_constants), (True, chosen_shift))
-            for name, (whole, moved) in forms.items()
+            rewrite(f"chosen-{name}", whole, moved, keeps_floats(whole, x), non_constant(x), non_constant(z))
+            for name, (whole, moved) in chosen_constants.items()
         ],
         # of a known condition and another one, the known one chooses among constants
         rewrite("where-known-and-other", where(logical_and(a, z), b, c), where(z, where(a, b, c), c)),

@@ -258,10 +258,6 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
         "take",
         lambda: relay.take(relay.take(image(), const([2, 0, 1]), axis=1), const([1, 1]), axis=1),
     ),
-    "what is chosen is a factor": (
-        "multiply",
-        lambda: chosen(const(np.arange(8) > 2), lambda x: x, lambda x: x * const(2.0)),
-    ),
     "what is chosen is a summand": (
         "where add",
         lambda: chosen(
