@@ -26,7 +26,6 @@ from eqsat.egraph.python_rules import build_node
 from eqsat.errors import ExtractionError
 from eqsat.extraction import Problem
 from eqsat.extraction.costs import Cost, as_tuple, total
-from eqsat.extraction.deadline import Deadline
 from eqsat.layers.find import Layers
 from eqsat.layers.truncate import KEPT, Truncated, Unit
 from eqsat.pipeline.extract import Copies, Extraction
@@ -46,9 +45,6 @@ _State = tuple[int, ...]
 
 _Pair = tuple[_State, _State]
 """What is given below a layer or a graph, and what it computes."""
-
-_SHARE = 0.25
-"""Of the time that is left, what the proof for one pair may take: if one fails, the others are of no use."""
 
 _Node = tuple[Cost, list[int]]
 """Cost and child classes of an e-node."""
@@ -138,11 +134,11 @@ class _Layer:
         if not all(self._needs(top, unit.bottoms) for top in unit.tops):
             return False
         pairs = [(lower, upper) for lower in states for upper in states]
-        deadline = Deadline(seconds)
-        one = self._least_each(self._alone, pairs, deadline)
+        seconds /= 2 * len(pairs)
+        one = self._least_each(self._alone, pairs, seconds)
         rest = {pairs[0]: self.short_costs}  # with one top nothing else may be given than what is computed
         if one and len(pairs) > 1:
-            rest = self._least_each(self._parted, pairs, deadline)
+            rest = self._least_each(self._parted, pairs, seconds)
         if not one or not rest:
             return False
         *expected, last = _sum(self.short_costs, *[self.costs] * len(unit.renamed))
@@ -169,16 +165,16 @@ class _Layer:
         return False
 
     def _least_each(
-        self, problem_of: Callable[[_State, _State], Problem | None], pairs: Sequence[_Pair], deadline: Deadline
+        self, problem_of: Callable[[_State, _State], Problem | None], pairs: Sequence[_Pair], seconds: float
     ) -> dict[_Pair, list[float]]:
-        """The least costs of a problem for each pair, infinite if there is none; empty if they are not all proved."""
+        """The least costs of a problem for each pair, infinite if there is none; empty if one is not proved in time."""
         found = {}
         for pair in pairs:
             problem = problem_of(*pair)
             if problem is None:
                 found[pair] = [math.inf] * len(self.costs)
                 continue
-            best = extraction.extract(problem, "exact", seconds=_SHARE * deadline.left())
+            best = extraction.extract(problem, "exact", seconds=seconds)
             if not best.optimal:
                 return {}
             found[pair] = [*as_tuple(best.cost)]
