@@ -24,7 +24,7 @@ from eqsat.relay.op import (
 )
 from eqsat.relay.ty import TensorType
 from eqsat.rules.shape import expanded
-from eqsat.rules.types import floats, keeps_floats, same_type
+from eqsat.rules.types import floats, is_scalar, keeps_floats, same_type
 from eqsat.rules.values import all_false, all_negative, all_true, half, minus_one, nonzero, one, scalar, two, zero
 
 x, y, z = variables("x y z")
@@ -128,12 +128,13 @@ functions = RuleSet(
         rewrite("square-of-abs", abs(x) * abs(x), x * x),
         rewrite("cos-of-negative", cos(negative(x)), cos(x), floats(x)),
         rewrite("cos-of-opposite", cos(opposite), cos(x), keeps_floats(opposite, x)),
-        # f(x a) = -f(x (-a)), where a is negative
+        # f(x a) = -f(x (-a)), where a is a negative number
         *[
             rewrite(
                 f"{name}-of-negative",
                 odd(multiple),
                 negative(odd(x * negative(a))),
+                when(is_scalar, type_of(a)),
                 when(all_negative, value_of(a)),
                 keeps_floats(multiple, x),
                 non_constant(x),
