@@ -50,6 +50,15 @@ _Node = tuple[Cost, list[int]]
 """Cost and child classes of an e-node."""
 
 
+def have_few_tops(units: Sequence[Unit]) -> bool:
+    """Whether :func:`expand` may prove that copies of the layers cost least, which it never does for other ones.
+
+    The choices for several chains with several tops each would have to be combined.
+    """
+    tops = [len(unit.tops) for unit in units]
+    return max(tops, default=0) <= MOST_TOPS and sum(count > 1 for count in tops) <= 1
+
+
 def expand(
     short: Truncated, region: Region, units: Sequence[Unit], chosen: Extraction, options: Options
 ) -> Extraction | None:
@@ -58,7 +67,7 @@ def expand(
     Args:
         short: The shortened function.
         region: The shortened function, saturated.
-        units: The layers whose copies are missing.
+        units: The layers whose copies are missing; they have few tops.
         chosen: The extraction of the shortened function.
         options: The options for the remaining time of the call. The proof takes at most half of the time limit, so that
             time remains for the whole function if the proof fails.
@@ -68,8 +77,6 @@ def expand(
         return None
     layers = [_Layer(posed.problem, result.choice, region, unit) for unit in units]
     seconds = options.limits.seconds / 2 / len(layers)
-    if sum(len(layer.states) > 1 for layer in layers) > 1:
-        return None  # the choices for the chains would have to be combined
     if not all(layer.is_cheapest(seconds) for layer in layers):
         return None
     expansion = _Expansion(short, posed, result.choice, layers)
@@ -129,7 +136,7 @@ class _Layer:
     def is_cheapest(self, seconds: float) -> bool:
         """Return whether it can be proved within ``seconds`` that no graph of all layers is cheaper than copies."""
         unit, states, is_less = self.unit, self.states, self.problem.is_less
-        if self.problem.signed or len(unit.tops) > MOST_TOPS or not self._needs(self.root, unit.tops):
+        if self.problem.signed or not self._needs(self.root, unit.tops):
             return False
         if not all(self._needs(top, unit.bottoms) for top in unit.tops):
             return False

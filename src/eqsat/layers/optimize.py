@@ -11,7 +11,7 @@ from eqsat.collector import paused_gc
 from eqsat.egraph.group_rules import GroupRule
 from eqsat.egraph.rule import ComposeChains, FoldConstants, Injectivity, Rewrite, Rule, refs_of
 from eqsat.egraph.runner import OnIteration
-from eqsat.layers.expand import expand
+from eqsat.layers.expand import expand, have_few_tops
 from eqsat.layers.find import LayeredGraph
 from eqsat.layers.truncate import Truncated, Unit, find_units
 from eqsat.pipeline.extract import Extraction, extract
@@ -194,7 +194,7 @@ def _saturated(
     has_inputs: bool,
     traces: bool,
 ) -> tuple[Truncated, Saturation, Sequence[Unit]] | None:
-    """Saturate a shortened function, and find the layers that are missing in it; None if they may not be copies.
+    """Saturate a shortened function, and find the missing layers; None if they may not be copies, or are not proved.
 
     The call began at ``start``, by ``time.perf_counter()``.
     """
@@ -203,4 +203,4 @@ def _saturated(
     saturation = saturate_bodies(short.body.expr, [short.body], few, on_iteration, now, has_inputs, traces=traces)
     (region,) = saturation.regions
     units = find_units(short, region) if saturation.stop_reason == "saturated" else None
-    return None if units is None else (short, saturation, units)
+    return None if units is None or not have_few_tops(units) else (short, saturation, units)
