@@ -28,6 +28,7 @@ _MUCH_USED = 16  # users beyond which a ring does not make one part of all that 
 _SHARE = 0.25  # of the time left, which finding it may take
 _RIVALS = 100  # of the cheapest sets, with which the others are compared
 _FEW = 10  # sets up to which they are not compared
+_WIDEST = 2048  # sets that are left of them, with more of which there mostly is no end
 _NEAR = 4096  # places ahead up to which a node is one that extra classes may take
 
 
@@ -81,6 +82,8 @@ def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
         else:
             extra.end = end
             states = Rivals(problem.tolerances, _RIVALS, extra).without_beaten(later)
+            if len(states) > _WIDEST:
+                return None
     return _choice(problem, _best(problem, states[0]))
 
 

@@ -145,7 +145,7 @@ def examples(name: str) -> Callable[[Callable[[Any, list[Any], Any], None]], Non
         op = Op.get(name)
 
         @given(st.data())
-        @settings(max_examples=6, derandomize=True, deadline=None, database=None, suppress_health_check=[*HealthCheck])
+        @settings(max_examples=4, derandomize=True, deadline=None, database=None, suppress_health_check=[*HealthCheck])
         def each(data: st.DataObject) -> None:
             arguments, attrs = CASES[name](data.draw)
             arguments = [rounded(argument) for argument in arguments]
