@@ -10,6 +10,7 @@ needs nothing else, or one class more whose price is known, and costs no more wi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from heapq import heapify, heappop, heappush
 
 from .components import components, members
@@ -80,8 +81,7 @@ def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
         if problem.signed or len(later) <= _FEW:
             states = later
         else:
-            extra.end = end
-            states = Rivals(problem.tolerances, _RIVALS, extra).without_beaten(later)
+            states = Rivals(problem.tolerances, _RIVALS, partial(extra.of, end)).without_beaten(later)
             if len(states) > _WIDEST:
                 return None
     return _choice(problem, _best(problem, states[0]))
@@ -93,22 +93,24 @@ class _Extra:
     Args:
         problem: The problem.
         place: The place of each class, whose bit it has in sets.
-
-    Attributes:
-        end: The place of the lowest bit.
     """
 
     def __init__(self, problem: Problem, place: Mapping[int, int]) -> None:
         self.problem = problem
         self.place = place
-        self.end = 0
         self._classes = list(place)
         self._options: dict[int, list[tuple[Term, int]]] = {}
 
-    def __call__(self, more: int, needed: int) -> Term | None:
-        """The cost of the class ``more``, given those that are needed anyway; None where it needs others, too."""
+    def of(self, end: int, more: int, needed: int) -> Term | None:
+        """The cost of the class ``more``, given those that are needed anyway; None where it needs others, too.
+
+        Args:
+            end: The place of the lowest bit of both sets.
+            more: The class, as a set.
+            needed: The classes that are needed anyway.
+        """
         at, missing = more.bit_length() - 1, ~needed
-        prices = [price for price, below in self._nodes(self.end + at) if not below << at & missing]
+        prices = [price for price, below in self._nodes(end + at) if not below << at & missing]
         return min(prices, default=None)
 
     def _nodes(self, number: int) -> list[tuple[Term, int]]:

@@ -20,7 +20,7 @@ Enter: TypeAlias = Callable[[Front, Term, Sequence[int], Trail], None]
 """Adds a trail to a front: its cost, the nodes it ends in, and the trail before them."""
 
 Extra: TypeAlias = Callable[[int, int], Term | None]
-"""What it costs at most to do some more, given the set of that and the set of what is done anyway."""
+"""What it costs at most to do one thing more, given the set of that and of what is done anyway; None if not known."""
 
 
 def entering(problem: Problem) -> Enter:
@@ -49,8 +49,7 @@ class Rivals:
     Args:
         tolerances: Of the problem's objectives, of which none has negative costs.
         most: How many rivals are remembered.
-        extra: What it costs at most to do some more, given the set of that and the set of what is done anyway; None
-            where that is not known. Without it, a rival has nothing more to do.
+        extra: The price of one thing that a rival may have to do more. Without it, a rival has nothing more to do.
     """
 
     def __init__(self, tolerances: Sequence[float], most: int, extra: Extra | None = None) -> None:

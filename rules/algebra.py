@@ -390,28 +390,26 @@ meeting = RuleSet(
         ),
         # zeros of unknown sizes are twice and thrice themselves: there is nothing to be won
         # x a + x b = x (a + b); where signs differ, an infinite x would become NaN on one side only
-        rewrite(
-            "common-factor",
-            scaled_twice,
-            x * (a + b),
-            when(are_of_one_sign, value_of(a), value_of(b)),
-            non_constant(x),
-            distinct(scaled_twice, x),
-            factor(x),
-            soundness=ROUNDING,
-            contracts=True,
-        ),
-        rewrite(
-            "one-and-some",
-            scaled_and_itself,
-            x * (a + scalar(1, x)),
-            when(all_positive, value_of(a)),
-            non_constant(x),
-            distinct(scaled_and_itself, x),
-            factor(x),
-            soundness=ROUNDING,
-            contracts=True,
-        ),
+        *[
+            rewrite(
+                name,
+                whole,
+                x * factor_of_x,
+                when(stays_of_one_sign, *map(value_of, numbers)),
+                non_constant(x),
+                distinct(whole, x),
+                factor(x),
+                soundness=ROUNDING,
+                contracts=True,
+            )
+            for name, whole, factor_of_x, stays_of_one_sign, numbers in (
+                ("common-factor", scaled_twice, a + b, are_of_one_sign, (a, b)),
+                ("common-factor-of-difference", scaled_difference, a - b, are_of_opposite_signs, (a, b)),
+                ("one-and-some", scaled_and_itself, a + scalar(1, x), all_positive, (a,)),
+                ("one-without-some", without_scaled, scalar(1, x) - a, all_negative, (a,)),
+                ("some-without-one", scaled_without, a - scalar(1, x), all_negative, (a,)),
+            )
+        ],
         rewrite(
             "add-itself",
             doubled,
@@ -422,30 +420,6 @@ meeting = RuleSet(
             factor(x),
             contracts=True,
         ),
-        # x a - x b = x (a - b), likewise
-        *[
-            rewrite(
-                name,
-                whole,
-                x * factor_of_x,
-                is_safe,
-                non_constant(x),
-                distinct(whole, x),
-                factor(x),
-                soundness=ROUNDING,
-                contracts=True,
-            )
-            for name, whole, factor_of_x, is_safe in (
-                (
-                    "common-factor-of-difference",
-                    scaled_difference,
-                    a - b,
-                    when(are_of_opposite_signs, value_of(a), value_of(b)),
-                ),
-                ("one-without-some", without_scaled, scalar(1, x) - a, when(all_negative, value_of(a))),
-                ("some-without-one", scaled_without, a - scalar(1, x), when(all_negative, value_of(a))),
-            )
-        ],
         rewrite("common-factor-of-any-sign", scaled_twice, x * (a + b), soundness=FINITE),
         rewrite(
             "one-and-some-of-any-sign",

@@ -20,7 +20,7 @@ from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType
 from eqsat.rules.axes import inverse_order, is_last, permutation
 from eqsat.rules.operators import view
-from eqsat.rules.shape import codes_between, reshaped
+from eqsat.rules.shape import codes_between, moves_ones_only, reshaped
 from eqsat.rules.types import Shape, keeps, rank_of, same_sizes
 from eqsat.rules.values import computed_parts
 
@@ -129,14 +129,9 @@ turned = transpose(batch)
 
 def turns_a_matrix(turn: Attrs, matrix: TensorType, batch: TensorType) -> bool:
     """Guard: a view of a matrix that adds axes of one element is transposed, and so is the matrix."""
-    if rank_of(matrix) != 2 or {0, 1} & {*matrix.shape} or not same_sizes(_long(batch.shape), matrix.shape):
-        return False
-    order = [axis for axis in permutation(turn, rank_of(batch)) if batch.shape[axis] != 1]
-    return order != sorted(order)
-
-
-def _long(shape: Sequence[Dim]) -> list[Dim]:
-    return [dim for dim in shape if dim != 1]
+    is_matrix = rank_of(matrix) == 2 and not {0, 1} & {*matrix.shape}
+    is_kept = same_sizes([dim for dim in batch.shape if dim != 1], matrix.shape)
+    return is_matrix and is_kept and not moves_ones_only(turn, batch)
 
 
 # ---- batches of matrices

@@ -105,11 +105,9 @@ repeated = RuleSet(
 )
 
 opposite, multiple = x * minus_one, x * a
-logistic = one / (one + exp(opposite))
-logistic_of_negative = one / (one + exp(x))
-odds = exp(x) / (one + exp(x))
-above_one = one + exp(opposite)
-above_one_by_negative = one + exp(x)
+above_one, above_one_by_negative = one + exp(opposite), one + exp(x)
+logistic, logistic_of_negative = one / above_one, one / above_one_by_negative
+odds = exp(x) / above_one_by_negative
 by_logistic, by_logistic_of_negative = y / above_one, y / above_one_by_negative
 two_sigmoids = sigmoid(x * two) * two + minus_one
 half_of_tanh = tanh(x * half) * half + half

@@ -12,14 +12,12 @@ from eqsat.egraph.rule import Array, Refusal, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.op import gather_nd, squeeze, take, transpose
-from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.axes import permutation, without
 from eqsat.rules.one_hot import hot_rows
 from eqsat.rules.operators import binary, unary
 from eqsat.rules.shape import reshaped
 from eqsat.rules.types import floats, rank_of
-from eqsat.rules.values import attribute
 
 x, i = variables("x i")
 table, weight, c, b, gamma, beta, places = constants("table weight c b gamma beta places")
@@ -122,17 +120,6 @@ def takes_every(attrs: Attrs, indices: Array, ty: TensorType) -> bool:
     return indices.size == ty.shape[attrs.axis] and np.array_equal(indices.ravel(), np.arange(indices.size))
 
 
-inner = take(x, c)
-outer = take(inner, places)
-
-
-def are_along_one_axis(first: Attrs, second: Attrs, indices: TensorType, ty: TensorType) -> bool:
-    """Guard: a gather by a list of places, and another one from what that gives, along the same axis."""
-    if first.axis is None or second.axis is None or first.batch_dims or second.batch_dims or rank_of(indices) != 1:
-        return False
-    return axis_index(first.axis, rank_of(ty)) == axis_index(second.axis, rank_of(ty))
-
-
 turned = transpose(x)
 picked = take(turned, i)
 
@@ -182,14 +169,6 @@ orders = RuleSet(
             collected,
             reshaped(x, collected),
             when(takes_in_order, attrs_of(collected), value_of(places), type_of(x)),
-        ),
-        # x[i][j] = x[i[j]]
-        rewrite(
-            "gather-of-listed",
-            outer,
-            like(inner, x, take(c, places, axis=0, mode=attribute(outer, "mode"))),
-            when(are_along_one_axis, attrs_of(inner), attrs_of(outer), type_of(c), type_of(x)),
-            contracts=True,
         ),
         rewrite(
             "gather-every-place",

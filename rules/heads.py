@@ -60,25 +60,22 @@ rms_norms = RuleSet(
     "rms-norms",
     [
         between_casts("rms-norm", nn.rms_norm, c),
-        rewrite(
-            "rms-norm",
-            normalized,
-            unscaled_norm(compute(epsilon_of, value_of(eps))),
-            when(over_last_axis, type_of(x), attrs_of(squares)),
-            floats(x),
-            when(is_wide, type_of(x)),
-            soundness=ROUNDING,
-        ),
         # squares of some hundreds overflow in float16, but not where the norm is one operator
-        rewrite(
-            "rms-norm-of-short",
-            normalized,
-            unscaled_norm(compute(epsilon_of, value_of(eps))),
-            when(over_last_axis, type_of(x), attrs_of(squares)),
-            floats(x),
-            when(lambda ty: not is_wide(ty), type_of(x)),
-            soundness=Soundness.FINITE,
-        ),
+        *[
+            rewrite(
+                name,
+                normalized,
+                unscaled_norm(compute(epsilon_of, value_of(eps))),
+                when(over_last_axis, type_of(x), attrs_of(squares)),
+                floats(x),
+                when(has_width, type_of(x)),
+                soundness=soundness,
+            )
+            for name, has_width, soundness in (
+                ("rms-norm", is_wide, ROUNDING),
+                ("rms-norm-of-short", lambda ty: not is_wide(ty), Soundness.FINITE),
+            )
+        ],
         # x / |x| c = x / sqrt(mean(x^2)) (c / sqrt n)
         rewrite(
             "scaled-length-one-is-rms-norm",

@@ -164,11 +164,16 @@ def compares_places(columns: TensorType, rows: TensorType) -> bool:
     return long_axis(rows) == rank_of(rows) - 2 and long_axis(columns) == rank_of(columns) - 1
 
 
-def is_of_each_score(ty: TensorType, score: TensorType) -> bool:
+def is_of_each(ty: TensorType, queries: Dim, keys: Dim) -> bool:
     """Guard: a mask has a row for each query and a column for each key, and no other axes."""
     if rank_of(ty) < 2 or any(dim != 1 for dim in ty.shape[:-2]):
         return False
-    return all(map(is_one_size, ty.shape[-2:], score.shape[-2:]))
+    return is_one_size(ty.shape[-2], queries) and is_one_size(ty.shape[-1], keys)
+
+
+def is_of_each_score(ty: TensorType, score: TensorType) -> bool:
+    """Guard: the same of a mask of scores."""
+    return is_of_each(ty, *score.shape[-2:])
 
 
 def causal() -> Iterator[Rewrite]:

@@ -18,6 +18,7 @@ from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
 from eqsat.relay.op import concatenate, reshape, split, take, transpose
+from eqsat.relay.op.index import bounded
 from eqsat.relay.ty import Dim, TensorType, is_static
 from eqsat.rules.axes import permutation
 from eqsat.rules.operators import view
@@ -117,10 +118,12 @@ def roll(cut: Attrs, joined: Attrs, first: TensorType, second: TensorType) -> Ar
 
 
 def composed(inner: Array, outer: Array, first: Attrs, second: Attrs, ty: TensorType) -> Array | Refusal:
-    """The indices of a gather of a gather along the first axis of a tensor of type ``ty``."""
-    if any(_axis(attrs, rank_of(ty)) != 0 for attrs in (first, second)) or inner.ndim != 1:
-        return refuse("they are along other axes")
-    return inner[outer] if are_within(outer, len(inner)) else refuse("an index is out of range")
+    """The indices of a gather of a gather along one axis of a tensor of type ``ty``."""
+    axis = _axis(first, rank_of(ty))
+    if axis is None or axis != _axis(second, rank_of(ty)) or inner.ndim != 1:
+        return refuse("they are along different axes")
+    places = bounded(outer, len(inner), second.mode) if second.mode != "fast" and len(inner) else outer
+    return inner[places] if are_within(places, len(inner)) else refuse("an index is out of range")
 
 
 row_moves = RuleSet(
@@ -150,6 +153,7 @@ row_moves = RuleSet(
                 x,
                 compute(composed, value_of(i), value_of(j), attrs_of(gathered), attrs_of(gathered_again), type_of(x)),
             ),
+            contracts=True,
         ),
     ],
 )

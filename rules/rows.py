@@ -63,10 +63,15 @@ normalized_first = nn.layer_norm(x, gamma, beta)
 rows_normalized = reshape(normalized_first)
 
 
+def multiplies_rows(attrs: Attrs, weight: TensorType) -> bool:
+    """Guard: a matrix is multiplied, and is known."""
+    return rank_of(weight) == 2 and not attrs.get("transpose_a", False) and not attrs.out_dtype
+
+
 def is_by_matrix(attrs: Attrs, data: TensorType, weight: TensorType) -> bool:
     """Guard: rows of known length are multiplied by a matrix."""
-    plain = rank_of(weight) == 2 and not attrs.get("transpose_a", False) and not attrs.out_dtype
-    return plain and isinstance(data.shape[-1], int) and 0 not in (*data.shape, *weight.shape)
+    is_known = isinstance(data.shape[-1], int) and 0 not in (*data.shape, *weight.shape)
+    return is_known and multiplies_rows(attrs, weight)
 
 
 def is_of_rows(attrs: Attrs, data: TensorType, weight: TensorType) -> bool:
@@ -120,11 +125,6 @@ def stays_open(
         *guards,
         soundness=soundness,
     )
-
-
-def multiplies_rows(attrs: Attrs, weight: TensorType) -> bool:
-    """Guard: a matrix is multiplied, and is known."""
-    return rank_of(weight) == 2 and not attrs.get("transpose_a", False) and not attrs.out_dtype
 
 
 def open_rows() -> Iterator[Rewrite]:

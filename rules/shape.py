@@ -43,7 +43,7 @@ def moves_ones_only(attrs: Attrs, ty: TensorType) -> bool:
 def ones_in_order(attrs: Attrs, ty: TensorType) -> tuple[int, ...]:
     """The axes of the transpose that does the same and keeps the order of the axes of one element."""
     axes = permutation(attrs, rank_of(ty))
-    ones = iter(sorted(axis for axis in axes if ty.shape[axis] == 1))
+    ones = iter([axis for axis, dim in enumerate(ty.shape) if dim == 1])
     return tuple(next(ones) if ty.shape[axis] == 1 else axis for axis in axes)
 
 

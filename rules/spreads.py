@@ -18,7 +18,7 @@ from eqsat.relay.op import cumsum, expand_dims, gather_nd, logical_and, negative
 from eqsat.relay.op.index import slice_bounds
 from eqsat.relay.ty import TensorType
 from eqsat.rules.operators import binary, view
-from eqsat.rules.ranges import along, compares_places, down, is_one_size, length, long_axis, ordered, spread
+from eqsat.rules.ranges import along, compares_places, down, is_of_each, is_one_size, length, long_axis, ordered, spread
 from eqsat.rules.types import is_integer, is_scalar, rank_of, same_dtype
 from eqsat.rules.values import attribute, filled, minus_one, one, scalar, zero
 
@@ -104,8 +104,7 @@ def says_as_much(ty: TensorType, of: TensorType, query: TensorType) -> bool:
 
 def is_of_all_places(attrs: Attrs, ty: TensorType, query: TensorType, key: TensorType) -> bool:
     """Guard: places of all keys are compared with those of all queries, alike for batches and heads."""
-    sizes = zip(ty.shape[-2:], (query.shape[-2], key.shape[-2]), strict=True)
-    return not attrs.causal and all(dim == 1 for dim in ty.shape[:-2]) and all(is_one_size(*pair) for pair in sizes)
+    return not attrs.causal and is_of_each(ty, query.shape[-2], key.shape[-2])
 
 
 def causal(name: str, whole: DFPattern, result: DFPattern) -> Rewrite:
@@ -141,7 +140,7 @@ spreads = RuleSet(
         rewrite(
             "difference-of-shifted",
             difference,
-            is_op("dyn.broadcast_to")(negative(c), shape_of(x, dtype="int64")),
+            again(negative(c), x),
             when(is_integer, type_of(x)),
             is_number,
             when(same_dtype, type_of(x), type_of(c)),

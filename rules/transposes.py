@@ -43,7 +43,7 @@ def same_order(first: Attrs, second: Attrs, ty: Type, other: Type) -> bool:
 applied = unary(turned)
 joined = binary(turned, turned_too)
 with_number, number_first = binary(x, c), binary(c, x)
-turned_scaling, turned_ordered_scaling = transpose(with_number), transpose(number_first)
+turned_scaling, turned_ordered = transpose(with_number), transpose(number_first)
 
 
 def spread_axes(attrs: Attrs, ty: Type, of: TensorType) -> Shape | Refusal:
@@ -76,7 +76,7 @@ def is_spread(ty: Type, of: Type) -> bool:
 
 
 def beside(name: str, constant: DFPattern, *guards: Guard) -> list[Rewrite]:
-    """T x + c = T (x + constant), and for operators whose operands have an order c - T x = T (constant - x)"""
+    """T x + c = T (x + constant), and c + T x = T (constant + x)"""
     first, second = binary(turned, c), binary(c, turned)
     return [
         rewrite(f"transpose-out-of-{name}", first, turn_like(like(first, x, constant)), *guards),
@@ -98,18 +98,13 @@ elementwise = RuleSet(
         ),
         *beside("scaling", c, when(is_small_scalar, type_of(x), type_of(c))),
         # T (x + c) = T x + c of a number, behind which other rules look for the transpose
-        rewrite(
-            "transpose-into-scaling",
-            turned_scaling,
-            like(with_number, like(turned_scaling, x), c),
-            when(is_small_scalar, type_of(x), type_of(c)),
-        ),
-        rewrite(
-            "transpose-into-ordered-scaling",
-            turned_ordered_scaling,
-            like(number_first, c, like(turned_ordered_scaling, x)),
-            when(is_small_scalar, type_of(x), type_of(c)),
-        ),
+        *[
+            rewrite(f"transpose-into-{name}", whole, made, when(is_small_scalar, type_of(x), type_of(c)))
+            for name, whole, made in (
+                ("scaling", turned_scaling, like(with_number, like(turned_scaling, x), c)),
+                ("ordered-scaling", turned_ordered, like(number_first, c, like(turned_ordered, x))),
+            )
+        ],
         *beside("constant", turned_back(), when(is_spread, type_of(x), type_of(c))),
     ],
 )
