@@ -99,6 +99,24 @@ def absorbing(product: Product) -> list[Rewrite]:
 shifted = nn.bias_add(y, b)
 shifted_again = nn.bias_add(shifted, c)
 bias_and_shift, scaled_bias = shifted + c, shifted * s
+scaled_or_shifted = (y + c) | (y * c)
+biased_shift, biased_affine = nn.bias_add(y + c, b), nn.bias_add(scaled_or_shifted, b)
+
+
+def bias_as_term(biased: DFPattern) -> DFPattern:
+    """The bias ``b`` of a matched ``biased``, as it broadcasts in a sum."""
+    return reshape(b, newshape=compute(bias_shape, attrs_of(biased), type_of(biased), type_of(b)))
+
+
+def is_no_parameter(constant: TensorType, of: TensorType, attrs: Attrs) -> bool:
+    """Guard: a constant of known shape varies along other axes than a bias of ``of``."""
+    return is_static(constant) and not isinstance(channel_count(constant, of, attrs.axis), int)
+
+
+def varies_otherwise(constant: DFPattern, biased: DFPattern) -> Guard:
+    """Condition: no bias like that of a matched ``biased`` takes in the constant."""
+    return when(is_no_parameter, type_of(constant), type_of(biased), attrs_of(biased))
+
 
 biases = RuleSet(
     "biases",
@@ -129,8 +147,49 @@ biases = RuleSet(
         rewrite(
             "bias-of-plain-is-sum",
             shifted,
-            y + reshape(b, newshape=compute(bias_shape, attrs_of(shifted), type_of(shifted), type_of(b))),
+            y + bias_as_term(shifted),
             plain(y),
+        ),
+        # bias(y + c, b) = bias(y, b + c)
+        rewrite(
+            "bias-of-shift",
+            biased_shift,
+            like(biased_shift, y, b + as_parameter(c, y, biased_shift)),
+            distinct(biased_shift, y),
+            weighted(y),
+            soundness=ROUNDING,
+            contracts=True,
+        ),
+        # along other axes: a constant that meets the bias in a sum
+        rewrite(
+            "bias-of-affine-is-sum",
+            biased_affine,
+            scaled_or_shifted + bias_as_term(biased_affine),
+            varies_otherwise(c, biased_affine),
+            weighted(y),
+        ),
+        # bias(y, b) + c = y + (b + c)
+        rewrite(
+            "bias-and-shift",
+            bias_and_shift,
+            y + (bias_as_term(shifted) + c),
+            varies_otherwise(c, shifted),
+            distinct(bias_and_shift, y),
+            base(y),
+            weighted(y),
+            soundness=ROUNDING,
+            contracts=True,
+        ),
+        # bias(y, b) s = y s + b s
+        rewrite(
+            "multiple-of-bias",
+            scaled_bias,
+            y * s + bias_as_term(shifted) * s,
+            varies_otherwise(s, shifted),
+            derived(scaled_bias, shifted),
+            base(y),
+            weighted(y),
+            soundness=ROUNDING,
         ),
         # (y + b) s = y s + b s
         rewrite(

@@ -46,7 +46,33 @@ def test_the_order_of_the_rules_does_not_matter(graph: Expr, seed: int) -> None:
     assert structural_equal(first.expr, second.expr)
 
 
+def numbers(*shape: int) -> Expr:
+    return relay.const(np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32))
+
+
+def biased_and_shifted_along_another_axis() -> Expr:
+    """What a bias and a shift along another axis add to a convolution is one constant."""
+    convolved = relay.nn.conv2d(relay.var("x", shape=(1, 3, 7, 7)), numbers(4, 3, 3, 3))
+    return relay.nn.bias_add(numbers(5) + convolved, numbers(4))
+
+
+def scaled_between_biases() -> Expr:
+    """Likewise of a bias before a scale along another axis."""
+    product = relay.nn.dense(relay.var("x", shape=(2, 6, 8)), numbers(5, 8))
+    scaled = relay.nn.bias_add(product, numbers(5), axis=-1) * numbers(6, 1)
+    return relay.nn.bias_add(scaled, numbers(5), axis=-1)
+
+
+def biased_between_shifts() -> Expr:
+    """A bias between two shifts: rules that replace two of the sums at once must not hide the third from each other."""
+    product = relay.nn.dense(relay.var("x", shape=(2, 6, 8)), numbers(5, 8))
+    return relay.nn.bias_add(numbers(6, 5) + product, numbers(5), axis=-1) + numbers(6, 5)
+
+
 @settings(max_examples=8, deadline=None)
+@example(graph=biased_and_shifted_along_another_axis(), seed=0)
+@example(graph=scaled_between_biases(), seed=0)
+@example(graph=biased_between_shifts(), seed=0)
 @given(graph=typed_graphs(size=6), seed=st.integers(0, 1000))
 def test_no_rewrite_order_beats_saturation(graph: Expr, seed: int) -> None:
     comparison = eqsat.compare_orders(graph, list(rules.default), orders=2, seed=seed, random_runs=1)

@@ -86,6 +86,16 @@ def behind_weight(draw: Draw, between: Callable[[Expr, Expr], Expr], behind: Cal
     return behind(between(product, vector), last)
 
 
+def along_rows(draw: Draw, between: Callable[[Expr, Expr], Expr], behind: Callable[[Expr, Expr], Expr]) -> Any:
+    """The same, where one of the two functions has a vector and the other one a constant along other axes, mostly."""
+    dtype, rows, units = draw.rng.choice(FLOATS), draw.rng.randint(2, 3), draw.rng.randint(2, 4)
+    product = nn.dense(Var("x", TensorType((2, rows, 3), dtype)), draw.constant((units, 3), dtype))
+    vector, other = draw.constant((units,), dtype), draw.constant(draw.rng.choice(((rows, 1), (rows, units))), dtype)
+    if between is nn.bias_add:
+        return behind(nn.bias_add(product, vector, axis=-1), other)
+    return nn.bias_add(between(product, other), vector, axis=-1)
+
+
 def scaled_view_of_weighted(draw: Draw) -> Any:
     """A view of what a weight makes, times a number."""
     dtype = draw.rng.choice(FLOATS)
@@ -153,6 +163,10 @@ EXAMPLES: dict[str, Examples] = {
     "scale-of-bias": partial(behind_weight, between=nn.bias_add, behind=multiply),
     "shift-of-bias": partial(behind_weight, between=nn.bias_add, behind=add),
     "bias-bias": partial(behind_weight, between=nn.bias_add, behind=nn.bias_add),
+    "bias-of-shift": partial(behind_weight, between=add, behind=nn.bias_add),
+    "bias-and-shift": partial(along_rows, between=nn.bias_add, behind=add),
+    "bias-of-affine-is-sum": lambda draw: along_rows(draw, draw.rng.choice((add, multiply)), nn.bias_add),
+    "multiple-of-bias": partial(along_rows, between=nn.bias_add, behind=multiply),
     "batch-norm": batch_norm,
     "instance-norm": instance_norm,
     "layer-norm-between-casts": partial(between_casts, norm=nn.layer_norm, parameters=2),
