@@ -67,7 +67,7 @@ class ClassGraph:
             known: likes of classes of the part and of all that it is computed from.
             atoms: atoms that others take the place of.
             edge, other_edge: classes that each part is computed from. They need not be the same, but where e-nodes of
-                them are, these tell which class is the like of which.
+                them are, these tell which class is the like of which; or else their types, if no two are of one type.
         """
         like = dict(known)
         there = {self._key(node): of for of in (*other_edge, *other) for node in self.nodes[of]}
@@ -82,21 +82,32 @@ class ClassGraph:
             missing = next((child for child in children if child not in like), None)
             if missing is not None:
                 waiting.setdefault(missing, []).append(node)
-                continue
-            found = there.get((symbol, atoms.get(atom, atom), *[like[child] for child in children]))
-            if found is None and node in at_edge:
-                continue
-            done += node in home
-            of = home[node] if node in home else at_edge[node]
-            if found is None or like.setdefault(of, found) != found:
-                return None
-            ready += waiting.pop(of, ())
+            else:
+                found = there.get((symbol, atoms.get(atom, atom), *[like[child] for child in children]))
+                if found is not None or node in home:
+                    done += node in home
+                    of = home[node] if node in home else at_edge[node]
+                    if found is None or like.setdefault(of, found) != found:
+                        return None
+                    ready += waiting.pop(of, ())
+            if not ready and done < len(home):
+                told = self._of_one_type({*edge}.difference(like), {*other_edge}.difference(like.values()))
+                like |= told
+                ready = [node for of in told for node in waiting.pop(of, ())]
         if done < len(home) or len(set(like.values())) < len(like):
             return None
         same = all(
             len(self.nodes[of]) == len(self.nodes[like[of]]) and self.type[of] == self.type[like[of]] for of in part
         )
         return like if same else None
+
+    def _of_one_type(self, ones: Iterable[int], others: Iterable[int]) -> dict[int, int]:
+        """Classes -> those among others that have the same type, where there is one of either alone."""
+        of_type: dict[int, tuple[list[int], list[int]]] = {}
+        for side, classes in enumerate((ones, others)):
+            for of in classes:
+                of_type.setdefault(self.type[of], ([], []))[side].append(of)
+        return {one[0]: other[0] for one, other in of_type.values() if len(one) == len(other) == 1}
 
     def _key(self, node: int) -> tuple[int, ...]:
         return (self.symbol[node], self.atom[node], *self.children[node])

@@ -1,32 +1,26 @@
 """Restoring the missing layers in a graph that was extracted without them.
 
 Each missing layer gets the nodes that were chosen for the third layer of the shortened graph
-(:mod:`eqsat.layers.truncate`), with its own constants. The result is used only where it is proved to be the cheapest.
-If every graph contains one of the e-classes between two layers, then it consists of a graph of the shortened chain and
-one of each missing layer, and its cost is the sum of theirs. With one e-class it suffices to prove that the third layer
-by itself has no cheaper form. With two, a layer may cost less if it is given the other one, or both. So the least cost
-of a layer is found for each choice of e-classes below and above it, and that of the shortened chain for each choice of
-those below and above the missing layers. Dynamic programming then gives the least cost of all layers.
+(:mod:`eqsat.layers.truncate`), with its own constants. The result is used only where it is proved to be the cheapest
+(:mod:`eqsat.layers.proof`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat import extraction
 from eqsat.egraph.python_rules import build_node
-from eqsat.errors import ExtractionError
 from eqsat.extraction import Problem
-from eqsat.extraction.costs import Cost, as_tuple, total
+from eqsat.extraction.costs import as_tuple, total
 from eqsat.layers.find import Layers
+from eqsat.layers.proof import LayerProof
 from eqsat.layers.truncate import KEPT, Truncated, Unit
 from eqsat.pipeline.extract import Copies, Extraction
 from eqsat.pipeline.options import Options
@@ -36,27 +30,6 @@ from eqsat.pipeline.saturate import Region
 from eqsat.relay.expr import Expr, Tuple
 from eqsat.relay.fold import fold_constants
 from eqsat.relay.visitor import children_first
-
-MOST_TOPS = 2
-"""Greatest number of e-classes between two layers: that of problems that are solved grows with the sets of these."""
-
-_State = tuple[int, ...]
-"""Positions of some of the e-classes between two layers."""
-
-_Pair = tuple[_State, _State]
-"""What is given below a layer or a graph, and what it computes."""
-
-_Node = tuple[Cost, list[int]]
-"""Cost and child classes of an e-node."""
-
-
-def have_few_tops(units: Sequence[Unit]) -> bool:
-    """Whether :func:`expand` may prove that copies of the layers cost least, which it never does for other ones.
-
-    The choices for several chains with several tops each would have to be combined.
-    """
-    tops = [len(unit.tops) for unit in units]
-    return max(tops, default=0) <= MOST_TOPS and sum(count > 1 for count in tops) <= 1
 
 
 def expand(
@@ -77,7 +50,7 @@ def expand(
         return None
     layers = [_Layer(posed.problem, result.choice, region, unit) for unit in units]
     seconds = options.limits.seconds / 2 / len(layers)
-    if not all(layer.is_cheapest(seconds) for layer in layers):
+    if not all(layer.proof.holds(seconds) for layer in layers):
         return None
     expansion = _Expansion(short, posed, result.choice, layers)
     body = expansion.body()
@@ -108,8 +81,7 @@ class _Layer:
         beside: The e-classes outside the layer from which these are computed.
         tops: The tops of the layer that the choice uses.
         costs: The cost of the chosen e-nodes under each objective.
-        short_costs: The same for the whole of the shortened graph.
-        states: The sets of tops that a graph can have, as tuples of their positions.
+        proof: The proof that copies of the layer cost least.
     """
 
     def __init__(self, problem: Problem, choice: NDArray[np.int64], region: Region, unit: Unit):
@@ -121,136 +93,21 @@ class _Layer:
         def chosen(of: int) -> list[int]:
             return problem.children[int(choice[of])] if self._is_inside(of) else []
 
-        places = range(len(unit.tops))
-        self.states = [state for size in places for state in combinations(places, size + 1)]
         self.tops = [of for of in unit.tops if choice[of] >= 0]
         used = children_first([*self.tops, *unit.results], chosen)
         self.classes = [of for of in used if self._is_inside(of)]
         self.beside = [of for of in used if not self._is_inside(of)]
         self.costs = _costs(problem, choice[self.classes])
-        self.short_costs = _costs(problem, choice[choice >= 0])
+        short_costs = _costs(problem, choice[choice >= 0])
+        self.proof = LayerProof(problem, region.root, unit, self._is_inside, short_costs, self.costs)
 
     def _is_inside(self, of: int) -> bool:
         return of in self.unit.classes or of >= self.kernels
-
-    def is_cheapest(self, seconds: float) -> bool:
-        """Return whether it can be proved within ``seconds`` that no graph of all layers is cheaper than copies."""
-        unit, states, is_less = self.unit, self.states, self.problem.is_less
-        if self.problem.signed or not self._needs(self.root, unit.tops):
-            return False
-        if not all(self._needs(top, unit.bottoms) for top in unit.tops):
-            return False
-        pairs = [(lower, upper) for lower in states for upper in states]
-        seconds /= 2 * len(pairs)
-        one = self._least_each(self._alone, pairs, seconds)
-        rest = {pairs[0]: self.short_costs}  # with one top nothing else may be given than what is computed
-        if one and len(pairs) > 1:
-            rest = self._least_each(self._parted, pairs, seconds)
-        if not one or not rest:
-            return False
-        *expected, last = _sum(self.short_costs, *[self.costs] * len(unit.renamed))
-        expected.append(last - self.problem.tolerance(last, len(expected)))  # sums are rounded
-        for lower in states:
-            least = {lower: [0.0] * len(self.costs)}
-            for _ in unit.renamed:
-                sums = [(upper, _sum(costs, one[middle, upper])) for middle, costs in least.items() for upper in states]
-                least = {}
-                for upper, costs in sums:
-                    if upper not in least or is_less(costs, least[upper]):
-                        least[upper] = costs
-            if any(is_less(_sum(costs, rest[lower, upper]), expected) for upper, costs in least.items()):
-                return False
-        return True
-
-    def _needs(self, root: int, parts: Sequence[int]) -> bool:
-        """Whether every graph of the e-class ``root`` contains one of the e-classes ``parts``."""
-        without = self.problem.excluded | np.isin(self.problem.node_class, parts)
-        try:
-            replace(self.problem, roots=np.asarray([root]), subsumed=without)
-        except ExtractionError:
-            return True
-        return False
-
-    def _least_each(
-        self, problem_of: Callable[[_State, _State], Problem | None], pairs: Sequence[_Pair], seconds: float
-    ) -> dict[_Pair, list[float]]:
-        """The least costs of a problem for each pair, infinite if there is none; empty if one is not proved in time."""
-        found = {}
-        for pair in pairs:
-            problem = problem_of(*pair)
-            if problem is None:
-                found[pair] = [math.inf] * len(self.costs)
-                continue
-            best = extraction.extract(problem, "exact", seconds=seconds)
-            if not best.optimal:
-                return {}
-            found[pair] = [*as_tuple(best.cost)]
-        return found
-
-    def _alone(self, lower: _State, upper: _State) -> Problem | None:
-        """The extraction problem of some tops of the layer, in which some bottoms and what is beside it cost nothing.
-
-        None if they cannot be computed from these.
-        """
-        problem, unit = self.problem, self.unit
-        absent = {*unit.bottoms} - {unit.bottoms[place] for place in lower}
-
-        def nodes_of(of: int) -> list[_Node]:
-            if of in absent:
-                return []
-            inside = _nodes(problem, of) if self._is_inside(of) else []
-            return inside or [(problem.zero, [])]
-
-        return _problem([*[unit.tops[place] for place in upper], *unit.results], nodes_of)
-
-    def _parted(self, lower: _State, upper: _State) -> Problem | None:
-        """The extraction problem of the shortened graph in which the layer computes some tops, and others are used."""
-        problem, unit = self.problem, self.unit
-        below = {*children_first(unit.tops, lambda of: [each for node in _nodes(problem, of) for each in node[1]])}
-        given = {top: problem.num_classes + place for place, top in enumerate(unit.tops)}
-
-        def seen_from(of: int, child: int) -> int:
-            return child if of in below else given.get(child, child)
-
-        def nodes_of(of: int) -> list[_Node]:
-            if of >= problem.num_classes:
-                return [(problem.zero, [])] if of - problem.num_classes in upper else []
-            return [(cost, [seen_from(of, child) for child in children]) for cost, children in _nodes(problem, of)]
-
-        roots = [seen_from(-1, root) for root in problem.roots.tolist()]
-        return _problem([*[unit.tops[place] for place in lower], *roots], nodes_of)
-
-
-def _nodes(problem: Problem, of: int) -> list[_Node]:
-    """The e-nodes of an e-class that may be chosen."""
-    return [(problem.costs[node], problem.children[node]) for node in problem.class_nodes[of]]
-
-
-def _problem(roots: Sequence[int], nodes_of: Callable[[int], list[_Node]]) -> Problem | None:
-    """The extraction problem of some classes, given the e-nodes of each; None if there is no graph of them."""
-    number: dict[int, int] = {}
-    classes: list[list[_Node]] = []
-    todo = [*roots]
-    while todo:
-        of = todo.pop()
-        if of not in number:
-            number[of] = len(number)
-            classes.append(nodes_of(of))
-            todo += [child for _, below in classes[-1] for child in below]
-    numbered = [[(cost, [number[child] for child in below]) for cost, below in nodes] for nodes in classes]
-    try:
-        return Problem.from_lists(numbered, [number[root] for root in roots])
-    except ExtractionError:
-        return None
 
 
 def _costs(problem: Problem, nodes: NDArray[np.int64]) -> list[float]:
     """The cost of e-nodes under each objective."""
     return [math.fsum(costs[nodes].tolist()) for costs in problem.objectives]
-
-
-def _sum(*costs: Sequence[float]) -> list[float]:
-    return [math.fsum(each) for each in zip(*costs, strict=True)]
 
 
 class _Expansion:

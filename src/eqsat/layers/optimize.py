@@ -11,8 +11,9 @@ from eqsat.collector import paused_gc
 from eqsat.egraph.group_rules import GroupRule
 from eqsat.egraph.rule import ComposeChains, FoldConstants, Injectivity, Rewrite, Rule, refs_of
 from eqsat.egraph.runner import OnIteration
-from eqsat.layers.expand import expand, have_few_tops
+from eqsat.layers.expand import expand
 from eqsat.layers.find import LayeredGraph
+from eqsat.layers.proof import have_few_tops
 from eqsat.layers.truncate import Truncated, Unit, find_units
 from eqsat.pipeline.extract import Extraction, extract
 from eqsat.pipeline.options import OptimizeKeywords, Options, Rules, takes

@@ -1,0 +1,231 @@
+"""Proof that no graph of all layers is cheaper than one with copies of the third layer of the shortened graph.
+
+The *tops* of a layer are the e-classes that lead from it to the layer above, its *bottoms* those of the layer below. If
+every graph contains some of the tops of each layer, it has three kinds of parts: one of the shortened graph up to the
+third layer, one of each missing layer, and one of the shortened graph above. Its cost is the sum of theirs, where each
+part is given what the part below has. What a part costs at least depends on which tops the parts below and above have;
+dynamic programming gives the least sum. A part that is given more, or computes less, costs no more: few problems have
+to be solved before the least sum is that of the copies.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, reduce
+from itertools import combinations
+from typing import TypeAlias
+
+import numpy as np
+
+from eqsat import extraction
+from eqsat.errors import ExtractionError
+from eqsat.extraction import Problem
+from eqsat.extraction.costs import Cost, as_tuple
+from eqsat.layers.truncate import Unit
+from eqsat.relay.visitor import children_first
+
+MOST_TOPS = 3
+"""Greatest number of tops of a layer: the sums grow with the square of the number of sets of these."""
+
+State: TypeAlias = frozenset[int]
+"""Positions of some of the tops of a layer."""
+
+Part: TypeAlias = tuple[State | None, State | None]
+"""The tops that a part is given, and those that it computes: none if it has no part below or above."""
+
+_Way: TypeAlias = tuple[list[float], list[Part]]
+"""Parts one above the other, and what they cost at least."""
+
+_Node: TypeAlias = tuple[Cost, list[int]]
+"""Cost and child classes of an e-node."""
+
+
+def have_few_tops(units: Sequence[Unit]) -> bool:
+    """Whether copies of the layers may be proved to cost least, which they never are for other ones.
+
+    The choices for several chains with several tops each would have to be combined.
+    """
+    tops = [len(unit.tops) for unit in units]
+    return max(tops, default=0) <= MOST_TOPS and sum(count > 1 for count in tops) <= 1
+
+
+class LayerProof:
+    """The proof for one chain of layers.
+
+    Args:
+        problem: The extraction problem of the shortened graph.
+        root: The e-class of the shortened graph.
+        unit: The layer whose copies are missing.
+        is_inside: Whether an e-class is part of that layer alone.
+        short_costs: What the shortened graph costs under each objective.
+        costs: What the e-nodes cost that were chosen for the layer.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        root: int,
+        unit: Unit,
+        is_inside: Callable[[int], bool],
+        short_costs: list[float],
+        costs: list[float],
+    ):
+        self.problem = problem
+        self.root = root
+        self.unit = unit
+        self.is_inside = is_inside
+        self.short_costs = short_costs
+        self.costs = costs
+        places = range(len(unit.tops))
+        self.states = [frozenset(state) for size in places for state in combinations(places, size + 1)]
+        self._proved: dict[Part, list[float]] = {}
+
+    def holds(self, seconds: float) -> bool:
+        """Return whether the proof is found within ``seconds``."""
+        unit = self.unit
+        if self.problem.signed or not self._needs(self.root, unit.tops):
+            return False
+        if not all(self._needs(top, unit.bottoms) for top in unit.tops):
+            return False
+        *expected, last = _sum(self.short_costs, *[self.costs] * len(unit.renamed))
+        expected.append(last - self.problem.tolerance(last, len(expected)))  # sums are rounded
+        deadline = time.perf_counter() + seconds
+        parts = self._loosest()
+        while parts:
+            for part in parts:
+                left = deadline - time.perf_counter()
+                if left <= 0 or not self._prove(part, left / 2):
+                    return False
+            costs, parts = self._least()
+            if not self.problem.is_less(costs, expected):
+                return True
+            parts = [part for part in dict.fromkeys(parts) if part not in self._proved]
+        return False
+
+    def _needs(self, root: int, parts: Sequence[int]) -> bool:
+        """Whether every graph of the e-class ``root`` contains one of the e-classes ``parts``."""
+        without = self.problem.excluded | np.isin(self.problem.node_class, parts)
+        try:
+            replace(self.problem, roots=np.asarray([root]), subsumed=without)
+        except ExtractionError:
+            return True
+        return False
+
+    # ---- parts one above the other
+
+    def _loosest(self) -> list[Part]:
+        """The parts that cost no more than others."""
+        *_, every = self.states
+        single = [state for state in self.states if len(state) == 1]
+        layers: list[Part] = [(every, state) for state in single]
+        return [*layers, *[(None, state) for state in single], (every, None)] if len(single) > 1 else layers
+
+    def _least(self) -> _Way:
+        """The cheapest parts of a graph of all layers, by what is proved."""
+        layers = self.unit.renamed
+        if len(self.states) == 1:  # nothing else may be given than what is computed
+            (only,) = self.states
+            return _sum(self.short_costs, *[self._bound((only, only))] * len(layers)), [(only, only)]
+        ways: dict[State, _Way] = {upper: (self._bound((None, upper)), [(None, upper)]) for upper in self.states}
+        for _ in layers:
+            ways = {upper: self._cheapest(ways, upper) for upper in self.states}
+        return self._cheapest(ways, None)
+
+    def _cheapest(self, ways: Mapping[State, _Way], upper: State | None) -> _Way:
+        """The cheapest of some ways with a part above that computes ``upper``."""
+        longer = [(_sum(costs, self._bound((lower, upper))), lower) for lower, (costs, _) in ways.items()]
+        costs, lower = reduce(lambda one, other: other if self.problem.is_less(other[0], one[0]) else one, longer)
+        return costs, [*ways[lower][1], (lower, upper)]
+
+    def _bound(self, part: Part) -> list[float]:
+        """The greatest proved cost of a part that is given what ``part`` is, or more, and computes no more."""
+        found = [costs for other, costs in self._proved.items() if _is_looser(other, part)]
+        return reduce(lambda one, other: other if self.problem.is_less(one, other) else one, found)
+
+    def _prove(self, part: Part, seconds: float) -> bool:
+        """Find the least cost of a part, infinite if it cannot be computed; whether that is proved in time."""
+        problem = self._problem(*part)
+        if problem is None:
+            self._proved[part] = [math.inf] * len(self.costs)
+            return True
+        best = extraction.extract(problem, "exact", seconds=seconds)
+        self._proved[part] = [*as_tuple(best.cost)]
+        return best.optimal
+
+    # ---- the extraction problem of a part
+
+    @cached_property
+    def _below(self) -> set[int]:
+        """The e-classes of the part below."""
+        return {*children_first(self._roots_below, self._children)}
+
+    @cached_property
+    def _roots_below(self) -> list[int]:
+        """The tops, and the roots of the shortened graph that none of them leads to."""
+        readers: dict[int, list[int]] = {}
+        for of in range(self.problem.num_classes):
+            for child in self._children(of):
+                readers.setdefault(child, []).append(of)
+        above = {*children_first(self.unit.tops, lambda of: readers.get(of, ()))}
+        return [*self.unit.tops, *[of for of in self.problem.roots.tolist() if of not in above]]
+
+    def _children(self, of: int) -> list[int]:
+        return [child for _, below in self._nodes(of) for child in below]
+
+    def _nodes(self, of: int) -> list[_Node]:
+        """The e-nodes of an e-class that may be chosen."""
+        problem = self.problem
+        return [(problem.costs[node], problem.children[node]) for node in problem.class_nodes[of]]
+
+    def _problem(self, lower: State | None, upper: State | None) -> Problem | None:
+        """The extraction problem of a part; None if it cannot be computed. What other parts have costs nothing."""
+        unit = self.unit
+        tops = [unit.tops[place] for place in sorted(upper or ())]
+        if lower is None:
+            return _problem([*tops, *self._roots_below[len(unit.tops) :]], self._nodes)
+        given = unit.tops if upper is None else unit.bottoms
+        absent = {of for place, of in enumerate(given) if place not in lower}
+
+        def nodes_of(of: int) -> list[_Node]:
+            if of in absent:
+                return []
+            is_own = of not in self._below if upper is None else self.is_inside(of)
+            return (self._nodes(of) if is_own else []) or [(self.problem.zero, [])]
+
+        roots = [of for of in self.problem.roots.tolist() if of not in self._below]
+        return _problem(roots if upper is None else [*tops, *unit.results], nodes_of)
+
+
+def _is_looser(one: Part, other: Part) -> bool:
+    """Whether a part is given what another one of its kind is, or more, and computes no more."""
+    (lower, upper), (other_lower, other_upper) = one, other
+    if (lower is None) != (other_lower is None) or (upper is None) != (other_upper is None):
+        return False
+    return (lower or frozenset()) >= (other_lower or frozenset()) and (upper or frozenset()) <= (
+        other_upper or frozenset()
+    )
+
+
+def _problem(roots: Sequence[int], nodes_of: Callable[[int], list[_Node]]) -> Problem | None:
+    """The extraction problem of some classes, given the e-nodes of each; None if there is no graph of them."""
+    number: dict[int, int] = {}
+    classes: list[list[_Node]] = []
+    todo = [*roots]
+    while todo:
+        of = todo.pop()
+        if of not in number:
+            number[of] = len(number)
+            classes.append(nodes_of(of))
+            todo += [child for _, below in classes[-1] for child in below]
+    numbered = [[(cost, [number[child] for child in below]) for cost, below in nodes] for nodes in classes]
+    try:
+        return Problem.from_lists(numbered, [number[root] for root in roots])
+    except ExtractionError:
+        return None
+
+
+def _sum(*costs: Sequence[float]) -> list[float]:
+    return [math.fsum(each) for each in zip(*costs, strict=True)]
