@@ -15,8 +15,10 @@ import eqsat
 from eqsat import extraction, relay, rules
 from eqsat.extraction import CostNode
 from eqsat.layers.find import LayeredGraph, Layers
-from eqsat.layers.optimize import optimize_with_report
+from eqsat.layers.optimize import Saturated, optimize_with_report
+from eqsat.layers.proof import LayerProof
 from eqsat.pipeline.extract import Extraction
+from eqsat.pipeline.options import Options
 from eqsat.pipeline.saturate import bodies_of
 from eqsat.relay import nn
 from eqsat.relay.expr import Call, Expr, Function, Tuple
@@ -305,6 +307,21 @@ def test_a_limit_that_is_reached_holds_for_the_whole() -> None:
     result = few(function, limits=eqsat.Limits(iterations=1))
     assert result.report.stop_reason == "iterations"
     assert not was_reused(result, function)
+
+
+def test_copies_that_are_not_proved_are_taken_where_time_was_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the whole graph is found to cost in the time that is left may be more than the copies cost."""
+    function = network(9)
+    best = few(function)
+    monkeypatch.setattr(LayerProof, "holds", lambda self, seconds: False)
+    assert few(function).cost == best.cost
+    late = Saturated(function, Options.of({}, rules=RULES))
+    late.options = Options.of({}, rules=[])
+    result = late.extract(late.options)
+    assert result.cost == best.cost < result.input_cost
+    assert not result.optimal
+    assert result.lower_bound <= best.cost
+    assert_same_values(function, result.expr)
 
 
 def test_python_rules_may_look_at_anything() -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.python_rules import build_node
 from eqsat.extraction import Problem
-from eqsat.extraction.costs import as_tuple, total
+from eqsat.extraction.costs import as_cost, as_tuple, total
 from eqsat.layers.find import Layers
 from eqsat.layers.proof import LayerProof
 from eqsat.layers.truncate import KEPT, Truncated, Unit
@@ -35,23 +35,20 @@ from eqsat.relay.visitor import children_first
 def expand(
     short: Truncated, region: Region, units: Sequence[Unit], chosen: Extraction, options: Options
 ) -> Extraction | None:
-    """Return the extraction of the whole function; None if it is not proved to be the cheapest.
+    """Return the extraction of the whole function with copies of a layer; None if there is no such graph.
 
     Args:
         short: The shortened function.
         region: The shortened function, saturated.
         units: The layers whose copies are missing; they have few tops.
         chosen: The extraction of the shortened function.
-        options: The options for the remaining time of the call. The proof takes at most half of the time limit, so that
-            time remains for the whole function if the proof fails.
+        options: The options for the remaining time of the call. The proof that no graph is cheaper takes at most half
+            of the time limit, so that time remains for the whole function if the proof fails.
     """
     (result,), (posed,) = chosen.results, chosen.problems
-    if not result.optimal:
-        return None
     layers = [_Layer(posed.problem, result.choice, region, unit) for unit in units]
     seconds = options.limits.seconds / 2 / len(layers)
-    if not all(layer.proof.holds(seconds) for layer in layers):
-        return None
+    is_proved = result.optimal and all(layer.proof.holds(seconds) for layer in layers)
     expansion = _Expansion(short, posed, result.choice, layers)
     body = expansion.body()
     if body is None:
@@ -65,7 +62,9 @@ def expand(
         for _ in layer.unit.renamed:
             cost.append(tuple(layer.costs[:count]))
             input_cost.append(layer_input[:count])
-    whole = replace(result, cost=total(cost), lower_bound=total(cost))
+    least = -math.inf if posed.problem.signed else 0.0
+    bound = total(cost) if is_proved else as_cost((least,) * count)
+    whole = replace(result, cost=total(cost), lower_bound=bound, optimal=is_proved)
     source = short.whole.function or short.whole.expr
     problems = [replace(posed, region=replace(posed.region, function=short.whole.function))]
     dropped = expansion.derivation.dropped

@@ -11,6 +11,7 @@ from eqsat.collector import paused_gc
 from eqsat.egraph.group_rules import GroupRule
 from eqsat.egraph.rule import ComposeChains, FoldConstants, Injectivity, Rewrite, Rule, refs_of
 from eqsat.egraph.runner import OnIteration
+from eqsat.extraction.costs import as_tuple
 from eqsat.layers.expand import expand
 from eqsat.layers.find import LayeredGraph
 from eqsat.layers.proof import have_few_tops
@@ -133,30 +134,36 @@ class Saturated:
             options: The options of the extraction; options of saturation in them have no effect.
         """
         start = time.perf_counter() - self._seconds
-        whole, choosing = None, 0.0
+        copied, choosing = None, 0.0
         if self._few is not None:
             short, saturation, units = self._few
             chosen = extract(saturation, options=options)
             left = options.after(time.perf_counter() - start)
-            whole = expand(short, saturation.regions[0], units, chosen, left)
+            copied = expand(short, saturation.regions[0], units, chosen, left)
             choosing = chosen.report.phases["extract"]
         seconds = time.perf_counter() - start
-        if whole is None:
-            if self._whole is None:
-                self._whole = saturate_bodies(
-                    self.source,
-                    self._bodies,
-                    self.options,
-                    self._on_iteration,
-                    start,
-                    self._has_inputs,
-                    traces=self._traces,
-                )
-            whole = extract(self._whole, options=options.after(0.0, choosing))
-        else:
-            seconds -= sum(whole.report.phases.values())
-        whole.report.add_seconds("layers", seconds)
-        return whole
+        if copied is not None and copied.optimal:
+            copied.report.add_seconds("layers", seconds - sum(copied.report.phases.values()))
+            return copied
+        if self._whole is None:
+            self._whole = saturate_bodies(
+                self.source,
+                self._bodies,
+                self.options,
+                self._on_iteration,
+                start,
+                self._has_inputs,
+                traces=self._traces,
+            )
+        whole = extract(self._whole, options=options.after(0.0, choosing))
+        best = whole if copied is None or not _is_cheaper(copied, whole) else copied
+        best.report.add_seconds("layers", seconds)
+        return best
+
+
+def _is_cheaper(copied: Extraction, whole: Extraction) -> bool:
+    """Whether copies of a layer cost less than what was found in the time that the whole graph had."""
+    return whole.problems[-1].problem.is_less(as_tuple(copied.cost), as_tuple(whole.cost))
 
 
 def _truncated(bodies: Sequence[Body], options: Options) -> Truncated | None:
