@@ -117,7 +117,7 @@ def twice_a_shifted_quotient() -> Expr:
     return shifted / relay.const(np.float32(1)) + shifted / relay.const(np.float32(1))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @example(graph=twice_a_shifted_quotient())
 @given(graph=typed_graphs(size=6))
 def test_rules_that_wait_find_what_all_rules_find_at_once(graph: Expr) -> None:
