@@ -29,6 +29,7 @@ from .solution import Result, finish
 _ROUNDS, _PROGRESS = 6, 0.01  # cutting stops when that many rounds close less than this share of the gap
 _RESTARTS = 1  # integer solutions with a cycle after which levels forbid them all
 _SMALL, _FEW = 5_000, 30  # up to so many nodes, a proof mostly takes less than more than so many idle kicks
+_QUICK = 1 / 16  # of the effort of deciding class by class, before all else; most that is decided takes less
 _FIRST_TRY = 1.0  # seconds for HiGHS before the search goes on, and CP-SAT is asked
 _SECOND_OPINION, _SECOND_SHARE = 6.0, 0.2  # seconds, and share of the time left, for CP-SAT; the rest is for HiGHS
 _TIME_OVER = "stopped by the time limit"
@@ -68,7 +69,7 @@ def _prove(
             get fewer of them at first, and the rest only if the first attempt at a proof fails.
         share: The share of the time left that the local search may take.
     """
-    choice = decide(problem, deadline)
+    choice = decide(problem, deadline, _QUICK)
     if choice is not None:
         return finish(problem, choice, method=method, started=deadline.started, lower_bound=math.inf)
     solver = BranchAndCut(problem, tree(problem, incumbent=incumbent), seed, patience, share)
@@ -110,7 +111,7 @@ class BranchAndCut:
     def run(self, deadline: Deadline) -> str:
         """Work until the optimum is proved or the time is over; return what went wrong, if anything."""
         keep = None
-        current, tried = self.problem, 0
+        current, tried, decided = self.problem, 0, 0
         while not deadline.passed():
             try:
                 stage = simplify(current, keep, deadline.within(SIMPLIFYING * deadline.left()))
@@ -121,12 +122,10 @@ class BranchAndCut:
             current = stage.problem or current
             choice: list[int] | None = []
             if stage.problem:  # one that is no smaller is as hard to decide as before
-                choice = None if current.num_nodes == tried else decide(current, deadline)
+                choice = None if current.num_nodes == tried else decide(current, deadline, _QUICK)
                 tried = current.num_nodes
             if choice is not None:
-                self._offer(choice)
-                self.bound = [*self.cost]
-                return ""
+                return self._decided(choice)
             if deadline.passed():
                 break
             if parts := independent(current):
@@ -140,6 +139,9 @@ class BranchAndCut:
                 return self._stopped(relaxation)
             keep = self._worth_keeping(relaxation)
             if not self._closed() and keep.mean() > _SHRINK:
+                if current.num_nodes != decided and (choice := decide(current, deadline)) is not None:
+                    return self._decided(choice)
+                decided = current.num_nodes
                 message = self._branch(relaxation, cuts, search, deadline)
                 if not self._closed():
                     return message
@@ -149,6 +151,12 @@ class BranchAndCut:
                     return ""
                 self.level += 1
         return _TIME_OVER
+
+    def _decided(self, choice: list[int]) -> str:
+        """Take the cheapest choice in the smallest problem."""
+        self._offer(choice)
+        self.bound = [*self.cost]
+        return ""
 
     def _solve(self, parts: list[Part], deadline: Deadline) -> str:
         """Solve the independent parts of the smallest problem, small ones first; return what went wrong, if anything.

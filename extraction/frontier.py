@@ -19,9 +19,10 @@ from .deadline import NEVER, Deadline
 from .fronts import Front, Rivals, Trail, entering, no_dearer, nodes_of
 from .necessary import bits
 from .problem import Problem
-from .rings import Way, ways
+from .rings import Room, Way, ways
 
 _STEPS, _SPARE = 128, 4096  # steps for each node decided so far, and beyond, after which finding it takes too long
+_IN_RINGS = 1 << 15  # choices tried in rings after which it takes too long
 _WINDOW = 256  # places ahead up to which what is needed in any case is told
 _AT_ONCE = 1024  # places of needed classes that are looked at one by one: steps of a long set take long
 _COMPARED = 64  # ways, or classes of a ring, up to which each is compared with each
@@ -33,12 +34,13 @@ _WIDEST = 2048  # sets that are left of them, with more of which there mostly is
 _NEAR = 4096  # places ahead up to which a node is one that extra classes may take
 
 
-def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
+def decide(problem: Problem, deadline: Deadline = NEVER, effort: float = 1.0) -> list[int] | None:
     """The cheapest extraction as the node of each class (-1 for none); None where finding it takes too long.
 
     Args:
         problem: The problem.
         deadline: A quarter of the time until then may be taken.
+        effort: The share of the steps after which it usually takes too long.
     """
     roots = dict.fromkeys(problem.roots.tolist())
     rings = _order(problem, components(problem, roots))
@@ -47,7 +49,7 @@ def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
     musts = _musts(problem, rings, place)
     enter, extra = entering(problem), _Extra(problem, place)
     states: dict[int, Front] = {0: [(problem.zero, None)]}  # by needed classes, the next to decide as lowest bit
-    end, room = 0, _SPARE
+    end, room, in_rings = 0, effort * _SPARE, Room(effort * _IN_RINGS, deadline)
     for ring in rings:
         size = len(ring)
         end += size
@@ -58,8 +60,10 @@ def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
         for needed, front in states.items():
             here, rest = needed & inside | always, needed >> size
             if here not in known:
-                one = size == 1
-                tried = _ways_of_one(problem, ring[0], place, end) if one else ways(problem, ring, here, place, end)
+                if size == 1:
+                    tried: list[Way] | None = _ways_of_one(problem, ring[0], place, end)
+                else:
+                    tried = ways(problem, ring, here, place, end, in_rings)
                 if tried is None:
                     return None
                 known[here] = _worthwhile(
@@ -77,7 +81,7 @@ def decide(problem: Problem, deadline: Deadline = NEVER) -> list[int] | None:
                         later[then] = [(total, (nodes, trail))]
         if deadline.passed():
             return None
-        room += _STEPS * sum([len(problem.class_nodes[index]) for index in ring])
+        room += effort * _STEPS * sum([len(problem.class_nodes[index]) for index in ring])
         if problem.signed or len(later) <= _FEW:
             states = later
         else:
@@ -109,12 +113,15 @@ class _Extra:
             more: The class, as a set.
             needed: The classes that are needed anyway.
         """
-        at, missing = more.bit_length() - 1, ~needed
-        prices = [price for price, below in self._nodes(end + at) if not below << at & missing]
-        return min(prices, default=None)
+        at = more.bit_length() - 1
+        missing = ~needed >> at
+        for price, below in self._nodes(end + at):
+            if not below & missing:
+                return price
+        return None
 
     def _nodes(self, number: int) -> list[tuple[Term, int]]:
-        """The costs of the nodes of the class at a place, and what they need, as bits from that place on."""
+        """The costs of the nodes of the class at a place, in order, and what they need, as bits from that place on."""
         if number not in self._options:
             problem, place = self.problem, self.place
             found = []
@@ -122,7 +129,7 @@ class _Extra:
                 below = [place[child] - number for child in problem.children[node]]
                 if all(0 < distance < _NEAR for distance in below):
                     found.append((problem.costs[node], bits(below)))
-            self._options[number] = found
+            self._options[number] = sorted(found)
         return self._options[number]
 
 

@@ -6,18 +6,37 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from .costs import Term
+from .deadline import Deadline
 from .fronts import Front, Rivals, entering, nodes_of
 from .necessary import bits
 from .problem import Problem
 
-_STEPS = 1 << 15  # choices of a node for a class in some state, up to which all are tried
 _RIVALS = 128  # of the cheapest states, which no other one that has more left to do and costs as much can beat
 
 Way: TypeAlias = tuple[Term, int, Sequence[int]]
 """How to choose for classes of a ring: the cost, the classes needed further on as bits, and the nodes."""
 
 
-def ways(problem: Problem, ring: list[int], wanted: int, place: Mapping[int, int], end: int) -> list[Way] | None:
+class Room:
+    """How much may still be tried.
+
+    Args:
+        steps: Choices of a node for a class in some state.
+        deadline: When to stop anyway.
+    """
+
+    def __init__(self, steps: float, deadline: Deadline) -> None:
+        self.steps = steps
+        self.deadline = deadline
+
+    def over(self) -> bool:
+        """Whether nothing more may be tried."""
+        return self.steps < 0 or self.deadline.passed()
+
+
+def ways(
+    problem: Problem, ring: list[int], wanted: int, place: Mapping[int, int], end: int, room: Room
+) -> list[Way] | None:
     """The ways to choose for some classes of a ring, and for those of it that these need, without a cycle.
 
     Classes are decided before what they need, in every order in which that is so. What is left to do depends on the
@@ -28,12 +47,13 @@ def ways(problem: Problem, ring: list[int], wanted: int, place: Mapping[int, int
         problem, ring: The problem, and the classes of the ring.
         wanted: Those that are needed at first, as bits by their numbers in the ring.
         place, end: What is needed further on has the bits of `place`, from `end` on.
+        room: What may be tried; what was is taken from it.
 
     Returns:
         The ways; None where there is too much to try.
     """
     size, options = len(ring), [_options(problem, index, ring, place, end) for index in ring]
-    inside, room = (1 << size) - 1, _STEPS
+    inside = (1 << size) - 1
     enter, rivals = entering(problem), Rivals(problem.tolerances, _RIVALS)
     found: dict[int, Front] = {}
     states: dict[int, Front] = {wanted: [(problem.zero, None)]}  # the lowest bits are needed, the next ones decided
@@ -48,13 +68,13 @@ def ways(problem: Problem, ring: list[int], wanted: int, place: Mapping[int, int
                         continue
                     still = needed & ~with_it | near
                     then = (below | far) << 2 * size | (with_it << size | still if still else 0)
-                    room -= len(front)
+                    room.steps -= len(front)
                     for cost, trail in front:
                         if then in later:
                             enter(later[then], cost + problem.costs[node], (node,), trail)
                         else:
                             later[then] = [(cost + problem.costs[node], ((node,), trail))]
-            if room < 0:
+            if room.over():
                 return None
         later = later if problem.signed else rivals.without_beaten(later)
         states = {state: front for state, front in later.items() if state & inside}

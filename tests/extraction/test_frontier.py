@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from eqsat.extraction import Problem, dag_cost
+from eqsat.extraction.deadline import Deadline
 from eqsat.extraction.frontier import decide
 
 from .strategies import Classes, optimum, problems
@@ -62,14 +63,19 @@ def test_it_gives_up_where_too_many_sets_of_classes_are_open() -> None:
     assert decide(Problem.from_lists(shared + top, list(range(40, 80)))) is None
 
 
+def crossing(size: int) -> Classes:
+    """As many choices of a pair as there are classes below them, which all may share."""
+    shared: Classes = [[(1.0 + index / 100, [])] for index in range(size)]
+    pairs = np.random.default_rng(0).integers(size, size=(size, 3, 2)).tolist()
+    return shared + [[(0.0, pair) for pair in three] for three in pairs]
+
+
 def test_sets_that_need_little_more_and_save_as_much_are_left_out() -> None:
-    # any subset of 20 shared classes may be needed below 20 choices of a pair
-    shared: Classes = [[(1.0 + index / 100, [])] for index in range(20)]
-    pairs = np.random.default_rng(0).integers(20, size=(20, 3, 2)).tolist()
-    top: Classes = [[(0.0, pair) for pair in three] for three in pairs]
-    problem = Problem.from_lists(shared + top, list(range(20, 40)))
+    classes = crossing(20)
+    problem = Problem.from_lists(classes, list(range(20, 40)))
     choice = decide(problem)
     assert choice is not None
+    pairs = [[pair for _, pair in three] for three in classes[20:]]
     subsets = np.arange(1 << 20)
     have = [subsets >> index & 1 == 1 for index in range(20)]
     enough = np.all([np.any([have[one] & have[other] for one, other in three], axis=0) for three in pairs], axis=0)
@@ -103,6 +109,22 @@ def test_rings_with_rewards_are_decided() -> None:
 
 def test_it_gives_up_on_rings_that_are_left_in_too_many_ways() -> None:
     assert decide(Problem.from_lists(views(13), list(range(13)))) is None
+
+
+def test_it_gives_up_inside_a_ring_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem.from_lists(views(7), list(range(7)))
+    assert decide(problem) is not None
+    asked: list[Deadline] = []
+    monkeypatch.setattr(Deadline, "passed", lambda deadline: asked.append(deadline) or len(asked) > 3)
+    assert decide(problem) is None
+    assert len(asked) == 4
+
+
+@pytest.mark.parametrize("classes", [views(7), crossing(20)], ids=["ring", "sets"])
+def test_less_effort_gives_up_earlier(classes: Classes) -> None:
+    problem = Problem.from_lists(classes, [index for index, nodes in enumerate(classes) if len(nodes) > 1])
+    assert decide(problem) is not None
+    assert decide(problem, effort=1 / 1000) is None
 
 
 def test_sets_that_differ_by_what_is_needed_in_any_case_are_one() -> None:
