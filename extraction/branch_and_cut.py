@@ -259,7 +259,8 @@ class BranchAndCut:
 
     def _round(self, x: Floats, search: Search, deadline: Deadline) -> None:
         """Derive a choice from a fractional solution: what the relaxation uses is cheap."""
-        weights = (search.base + 0.01 * search.base.mean() + 1e-9) * (1.0 - np.clip(x, 0.0, 1.0))
+        base = np.array(search.base)
+        weights = (base + 0.01 * base.mean() + 1e-9) * (1.0 - np.clip(x, 0.0, 1.0))
         if search.try_weights((weights + 1e-12).tolist(), deadline):
             self._offer(search.choice)
 

@@ -83,4 +83,4 @@ def improve(search: Search, deadline: Deadline, patience: int) -> None:
         search.descend(deadline)
     idle = 0
     while idle < patience and not deadline.passed():
-        idle = 0 if search.try_weights(search.random_prices(), deadline) else idle + 1
+        idle = 0 if search.kick(deadline) else idle + 1

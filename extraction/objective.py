@@ -38,8 +38,7 @@ class Climb:
                 while self._switch_each(deadline):
                     idle = 0
                 self.search.start(self._complete(self.best).tolist())
-                rebuilt, _ = cheapest_trees(self.problem, self.search.random_prices())
-                idle = 0 if self._try(np.array(rebuilt)) else idle + 1
+                idle = 0 if self._try(np.array(self.search.rebuilt())) else idle + 1
         except KeyboardInterrupt:
             return
 

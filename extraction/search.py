@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
 from random import Random
 
 import numpy as np
@@ -30,7 +31,8 @@ class Search(Uses):
         self.cost = math.inf
         cost, least = np.array(problem.scalars, np.float64), np.zeros(problem.num_classes)
         np.minimum.at(least, problem.node_class, cost)
-        self.base = cost - least[problem.node_class]  # where a class has negative costs, those above the least of them
+        # where a class has negative costs, those above the least of them
+        self.base: list[float] = (cost - least[problem.node_class]).tolist()
         self.slack = problem.scalar_tolerance
 
     def start(self, choice: Sequence[int]) -> None:
@@ -45,9 +47,10 @@ class Search(Uses):
 
     # -- switching one class -------------------------------------------------------------------------------------
 
-    def descend(self, deadline: Deadline) -> None:
-        """Switch single classes while that saves something."""
-        pending = [c for c, count in enumerate(self.uses) if count and len(self.options[c]) > 1]
+    def descend(self, deadline: Deadline, starts: Iterable[int] | None = None) -> None:
+        """Switch single classes while that saves something, at first those given, by default all."""
+        classes = range(len(self.uses)) if starts is None else starts
+        pending = [c for c in classes if self.uses[c] and len(self.options[c]) > 1]
         self.random.shuffle(pending)
         queued = bytearray(len(self.uses))
         for index in pending:
@@ -59,14 +62,13 @@ class Search(Uses):
                 continue
             old = self.choice[index]
             if self._improve(index):
-                for near in self._neighbours(index, old):
+                for near in self._neighbours([index, *self.children[old], *self.children[self.choice[index]]]):
                     if not queued[near] and self.uses[near] and len(self.options[near]) > 1:
                         queued[near] = 1
                         pending.append(near)
 
-    def _neighbours(self, index: int, old: int) -> list[int]:
+    def _neighbours(self, changed: list[int]) -> list[int]:
         """Classes whose best node may have changed: those that can need what is newly used or unused."""
-        changed = [index, *self.children[old], *self.children[self.choice[index]]]
         return [self.owner[user] for c in changed for user in self.users[c]]
 
     def _improve(self, index: int) -> bool:
@@ -87,17 +89,39 @@ class Search(Uses):
     # -- rebuilding a region -------------------------------------------------------------------------------------
 
     def try_weights(self, weights: list[float], deadline: Deadline) -> bool:
-        """Rebuild under other node costs and descend; keep the outcome unless it is dearer. Whether it saved."""
+        """Rebuild all under other node costs and descend; keep the outcome unless it is dearer. Whether it saved."""
+        return self._try(cheapest_trees(self.problem, weights)[0], deadline)
+
+    def kick(self, deadline: Deadline) -> bool:
+        """Rebuild a random region and descend; keep the outcome unless it is dearer. Whether it saved."""
+        saved = self._try(self.rebuilt(), deadline)
+        if saved:  # classes that are not in use take nodes that share more of what is
+            weights = [*self.base]
+            for index, count in enumerate(self.uses):
+                if count:
+                    weights[self.choice[index]] = 0.0
+            self.try_weights(weights, deadline)
+        return saved
+
+    def _try(self, choice: Sequence[int], deadline: Deadline) -> bool:
         kept = (self.choice, self.uses, self.cost)
         better = False
         try:
-            self.start(cheapest_trees(self.problem, weights)[0])
-            self.descend(deadline)
+            self.start(choice)
+            self.descend(deadline, self._near_changes(*kept[:2]))
             better = self.cost <= kept[2] + self.slack
         finally:  # also where Ctrl-C strikes
             if not better:
                 self.choice, self.uses, self.cost = kept
         return self.cost < kept[2] - self.slack
+
+    def _near_changes(self, choice: list[int], uses: list[int]) -> dict[int, None]:
+        """The classes whose best node may not be what it was in another state."""
+        states = enumerate(zip(self.choice, self.uses, choice, uses, strict=True))
+        changed = [
+            index for index, (node, used, old, before) in states if bool(used) != bool(before) or (used and node != old)
+        ]
+        return dict.fromkeys(changed + self._neighbours(changed))
 
     def _region(self) -> list[int]:
         """A few classes near each other: a random walk with branches along needs and users."""
@@ -115,18 +139,69 @@ class Search(Uses):
                         frontier.append(other)
         return [*found]
 
-    def random_prices(self) -> list[float]:
-        """Node costs in which a random region is repriced.
+    def rebuilt(self) -> list[int]:
+        """The choice with the cheapest trees for a random region that is repriced; other classes keep their nodes.
 
         What is in use outside the region counts as paid for. Inside, some classes are made dear and some free, so
-        that several classes move together to share what none would start to use alone.
+        that several classes move together to share what none would start to use alone. Only the region and what is
+        above it by the present choice are looked at, in the order of their costs: so nothing runs in a cycle.
         """
-        prices: list[float] = self.base.tolist()
-        for index, count in enumerate(self.uses):
-            if count:
-                prices[self.choice[index]] = 0.0
+        prices: dict[int, float] = {}
         for index in self._region():
             factor = self.random.choice((0.0, 0.0, 0.5, 2.0, 8.0))
             for node in self.options[index]:
-                prices[node] = self.base.item(node) * factor * self.random.uniform(0.8, 1.25)
-        return prices
+                prices[node] = self.base[node] * factor * self.random.uniform(0.8, 1.25)
+        affected = dict.fromkeys([self.owner[node] for node in prices])
+        above = [*affected]
+        for index in above:  # grows while it is read
+            for user in self.users[index]:
+                over = self.owner[user]
+                if self.choice[over] == user and over not in affected:
+                    affected[over] = None
+                    above.append(over)
+                    prices[user] = 0.0 if self.uses[over] else self.base[user]
+        below: dict[int, float] = {}
+        missing: dict[int, int] = {}
+        heap = []
+        for node in prices:
+            missing[node] = 0
+            for child in self.children[node]:
+                if child in affected:
+                    missing[node] += 1
+                else:
+                    prices[node] += self._price_below(child, below)
+            if not missing[node]:
+                heap.append((prices[node], node))
+        heapify(heap)
+        choice = [*self.choice]
+        while heap and heap[0][0] < math.inf:
+            price, node = heappop(heap)
+            index = self.owner[node]
+            if index not in affected:
+                continue
+            del affected[index]
+            choice[index] = node
+            for user in self.users[index]:
+                if user in missing:
+                    prices[user] += price
+                    missing[user] -= 1
+                    if not missing[user]:
+                        heappush(heap, (prices[user], user))
+        return choice
+
+    def _price_below(self, index: int, known: dict[int, float]) -> float:
+        """What the tree of a class costs, without what is in use; infinite where the class has no node."""
+        stack = [index]
+        while stack:
+            here = stack[-1]
+            node = self.choice[here]
+            if self.uses[here] or node < 0:
+                known[here] = 0.0 if node >= 0 else math.inf
+            if here not in known:
+                fresh = [child for child in self.children[node] if child not in known]
+                if fresh:
+                    stack += fresh
+                    continue
+                known[here] = self.base[node] + sum([known[child] for child in self.children[node]])
+            stack.pop()
+        return known[index]
