@@ -164,7 +164,7 @@ def test_a_solver_that_fails_leaves_the_best_so_far_and_a_remark(monkeypatch: py
     assert result.cost <= dag(problem).cost
 
 
-SEARCHING = ["search.cheapest_trees", "search.Search._improve", "search.Search.try_weights", "search.Search.descend"]
+SEARCHING = ["search.Search.rebuilt", "search.Search._improve", "search.Search.kick", "search.Search.descend"]
 PROVING = ["branch_and_cut.simplify", "branch_and_cut.cheapest_dag", "cuts.Cuts.loops", "relaxation.Relaxation.add"]
 
 
