@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 from typing import TypeVar
@@ -21,7 +20,7 @@ T = TypeVar("T")
 _WIDE = 200  # nodes a class may have for all pairs of them to be compared by what they need at any depth
 _STEPS = 20  # classes looked at in one round, per class: a cycle cut off from the roots would pass costs round for ever
 _SIBLINGS = 16  # nodes a class may have for them to be compared whenever one changes, not once a round only
-_WORTH = 0.002  # a round that makes the problem smaller by no more than this share is the last
+_WORTH = 0.002  # a round in whose end the problem gets smaller by no more than this share is the last
 _GROWTH = 32  # child entries a step may add to remove one class
 
 
@@ -64,9 +63,9 @@ class _Reducer(MutableProblem):
 
     def run(self) -> None:
         """Apply the rules until they change little."""
-        before, size = math.inf, float(self._size())
         self.changed = dict.fromkeys(range(len(self.nodes)))
-        while size < (1 - _WORTH) * before and not self.deadline.passed():
+        is_worth_it = True
+        while is_worth_it and not self.deadline.passed():
             order = self._prune()
             self._force_roots()
             for _ in range(_STEPS * len(order)):
@@ -75,10 +74,10 @@ class _Reducer(MutableProblem):
                 index, _ = self.changed.popitem()
                 self._reduce_class(index)
             order = self._prune()
-            must = self._must(order)
+            must, size, roots = self._must(order), self._size(), len(self.roots)
             self._drop_dominated(order, must)
             self._force_must(must)
-            before, size = size, self._size()
+            is_worth_it = self._size() < (1 - _WORTH) * size or len(self.roots) > roots
 
     def _size(self) -> int:
         alive = [self.kids[n] for nodes in self.nodes for n in nodes]
