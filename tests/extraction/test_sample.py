@@ -13,9 +13,7 @@ from eqsat.extraction.solution import walk
 DATA = Path(__file__).parents[1] / "data" / "extraction-gym"
 TABLE = (DATA / "known_costs.tsv").read_text(encoding="utf-8")
 KNOWN = {row["file"]: row for row in csv.DictReader(TABLE.splitlines(), delimiter="\t")}
-# A proof takes some seconds to tens of seconds on these: the benchmark has them.
-LONG = ("math_associate", "Shift_Loop", "box_filter")
-PROVED = [f for f, row in KNOWN.items() if row["proven"] != "no" and not any(name in f for name in LONG)]
+PROVED = [f for f, row in KNOWN.items() if row["proven"] == "yes"]
 
 
 @pytest.mark.parametrize("file", KNOWN)
@@ -36,13 +34,13 @@ def test_known_optima_are_proved_again(file: str) -> None:
     walk(problem, result.choice)
 
 
-@pytest.mark.parametrize("file", [f for f in PROVED if float(KNOWN[f]["best_known"]) > 0])
+@pytest.mark.parametrize("file", PROVED)
 def test_auto_reaches_the_best_known_cost(file: str) -> None:
     result = auto(read_gym(DATA / file), seconds=60.0)  # none takes nearly as long
     assert result.cost == pytest.approx(float(KNOWN[file]["best_known"]), rel=1e-5)
 
 
-@pytest.mark.parametrize("file", [f for f in KNOWN if f not in PROVED and float(KNOWN[f]["best_known"]) > 0])
-def test_local_search_reaches_the_best_known_cost_where_a_proof_takes_long(file: str) -> None:
+@pytest.mark.parametrize("file", [f for f, row in KNOWN.items() if float(row["best_known"]) > 0])
+def test_local_search_reaches_the_best_known_cost(file: str) -> None:
     result = local(read_gym(DATA / file))
     assert result.cost == pytest.approx(float(KNOWN[file]["best_known"]), rel=1e-5)
