@@ -38,6 +38,7 @@ class Row:
     """What was measured on one file; times in seconds."""
 
     name: str
+    family: str
     known: dict[str, str]
     greedy: float
     auto: Result
@@ -133,7 +134,8 @@ def measure(
     proof = exact(problem, seconds=exact_seconds) if exact_seconds else None
     budgeted = auto(problem, seconds=seconds)
     plain = dag_plain if settled else None
-    return Row(path.name, known, greedy, budgeted, proof, tree_seconds, dag_seconds, tree_plain, plain)
+    name, family = path.name, path.parent.name
+    return Row(name, family, known, greedy, budgeted, proof, tree_seconds, dag_seconds, tree_plain, plain)
 
 
 def timed(run: Callable[[], T]) -> tuple[T, float]:
@@ -152,6 +154,18 @@ def report(row: Row) -> str:
         f"  bound {proof.lower_bound:11.7g} {'proved' if proof.optimal else 'open  '} {proof.seconds:6.2f} s"
         f"  tree {row.tree_seconds * 1e3:6.1f} ms  dag {row.dag_seconds * 1e3:7.1f} ms"
     )
+
+
+def families(rows: list[Row]) -> Iterator[str]:
+    """A line about the files of each folder."""
+    for family in sorted({row.family for row in rows}):
+        found = [row.auto for row in rows if row.family == family]
+        seconds = [result.seconds for result in found]
+        gap = max([(r.cost - r.lower_bound) / abs(r.cost) for r in found if r.cost], default=0.0)
+        yield (
+            f"{family:20} {len(found):4} files  auto proved {sum(r.optimal for r in found):4}, others up to {gap:4.0%} "
+            f"above the bound  median {statistics.median(seconds):6.2f} s  longest {max(seconds):5.1f} s"
+        )
 
 
 def summary(rows: list[Row]) -> Iterator[str]:
@@ -221,7 +235,7 @@ def main(
         with_fewer += missing > 0
         rows.append(measure(path, problem, known.get(path.name, {}), seconds, exact_seconds, limit))
         click.echo(report(rows[-1]))
-    for line in summary(rows):
+    for line in (*families(rows), *summary(rows)):
         click.echo(line)
     click.echo(f"{with_fewer} files measured without some of their roots, which are no class; {without_root} left out")
 
