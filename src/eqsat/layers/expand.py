@@ -20,7 +20,7 @@ from eqsat.egraph.python_rules import build_node
 from eqsat.extraction import Problem
 from eqsat.extraction.costs import as_cost, as_tuple, total
 from eqsat.layers.find import Layers
-from eqsat.layers.proof import LayerProof
+from eqsat.layers.proof import LayerProof, Solution
 from eqsat.layers.truncate import KEPT, Truncated, Unit
 from eqsat.pipeline.extract import Copies, Extraction
 from eqsat.pipeline.options import Options
@@ -46,25 +46,39 @@ def expand(
             of the time limit, so that time remains for the whole function if the proof fails.
     """
     (result,), (posed,) = chosen.results, chosen.problems
-    layers = [_Layer(posed.problem, result.choice, region, unit) for unit in units]
-    seconds = options.limits.seconds / 2 / len(layers)
-    is_proved = result.optimal and all(layer.proof.holds(seconds) for layer in layers)
-    expansion = _Expansion(short, posed, result.choice, layers)
+    choice, is_proved = result.choice, result.optimal
+    seconds = options.limits.seconds / 2 / len(units)
+    solutions = list[Solution | None]()
+    for unit in units:
+        found = None
+        if len(unit.tops) > 1:
+            proof = _Layer(posed.problem, choice, region, unit).proof
+            is_proved = proof.holds(seconds)
+            found = None if is_proved else proof.cheapest(choice)
+            if found is not None and region.traced is not None and not found.is_like_kept:
+                found = None  # nothing is known of where e-nodes come from that only copies have
+        if found is not None:
+            choice, is_proved = found.kept, True
+        solutions.append(found)
+    layers = [_Layer(posed.problem, choice, region, *each) for each in zip(units, solutions, strict=True)]
+    is_proved &= all(layer.proof.holds(seconds) for layer in layers if len(layer.unit.tops) == 1)
+    expansion = _Expansion(short, posed, choice, layers)
     body = expansion.body()
     if body is None:
         return None
     handles = region.lowered.handles
-    cost, input_cost = [result.cost], [chosen.input_cost]
     count = len(as_tuple(result.cost))
+    kept = tuple(_costs(posed.problem, choice[choice >= 0])[:count])
+    cost, input_cost = [as_cost(kept)], [chosen.input_cost]
     for layer in layers:
         places = [handles[short.place[node]] for node in layer.unit.chain.nodes[2]]
         layer_input = as_tuple(total(posed.given[place] for place in places if place in posed.given))
-        for _ in layer.unit.renamed:
-            cost.append(tuple(layer.costs[:count]))
+        for copy in layer.copies:
+            cost.append(tuple(copy.costs[:count]))
             input_cost.append(layer_input[:count])
     least = -math.inf if posed.problem.signed else 0.0
     bound = total(cost) if is_proved else as_cost((least,) * count)
-    whole = replace(result, cost=total(cost), lower_bound=bound, optimal=is_proved)
+    whole = replace(result, choice=choice, cost=total(cost), lower_bound=bound, optimal=is_proved)
     source = short.whole.function or short.whole.expr
     problems = [replace(posed, region=replace(posed.region, function=short.whole.function))]
     dropped = expansion.derivation.dropped
@@ -72,35 +86,62 @@ def expand(
     return Extraction(source, problems, [whole], [body], total(input_cost), chosen.report, dropped, copies)
 
 
-class _Layer:
-    """The e-nodes that were chosen for a layer; ``region`` is the shortened graph saturated, without kernels.
+class _Copy:
+    """The e-nodes of one missing layer, as e-nodes of the third.
 
     Attributes:
+        choice: The chosen e-node of each e-class.
+        tops: The tops that it has.
         classes: The e-classes of the layer that the choice uses, children first.
         beside: The e-classes outside the layer from which these are computed.
-        tops: The tops of the layer that the choice uses.
         costs: The cost of the chosen e-nodes under each objective.
-        proof: The proof that copies of the layer cost least.
     """
 
-    def __init__(self, problem: Problem, choice: NDArray[np.int64], region: Region, unit: Unit):
+    def __init__(self, layer: _Layer, choice: Mapping[int, int], tops: list[int]):
+        def chosen(of: int) -> list[int]:
+            return layer.problem.children[choice[of]] if layer.is_inside(of) else []
+
+        self.choice = choice
+        self.tops = tops
+        used = children_first([*tops, *layer.unit.results], chosen)
+        self.classes = [of for of in used if layer.is_inside(of)]
+        self.beside = [of for of in used if not layer.is_inside(of)]
+        self.costs = _costs(layer.problem, np.array([choice[of] for of in self.classes], np.int64))
+
+
+class _Layer:
+    """A layer whose copies are missing; ``region`` is the shortened graph saturated, without kernels.
+
+    Args:
+        solution: The e-nodes of the copies, if they are not those that were chosen for the third layer.
+
+    Attributes:
+        copies: The missing layers.
+        tops: The tops that the third layer has.
+        proof: The proof that copies of the third layer cost least.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        choice: NDArray[np.int64],
+        region: Region,
+        unit: Unit,
+        solution: Solution | None = None,
+    ):
         self.problem = problem
-        self.root = region.root
         self.unit = unit
         self.kernels = region.snapshot.class_count  # number of the first class that is part of a kernel
-
-        def chosen(of: int) -> list[int]:
-            return problem.children[int(choice[of])] if self._is_inside(of) else []
-
         self.tops = [of for of in unit.tops if choice[of] >= 0]
-        used = children_first([*self.tops, *unit.results], chosen)
-        self.classes = [of for of in used if self._is_inside(of)]
-        self.beside = [of for of in used if not self._is_inside(of)]
-        self.costs = _costs(problem, choice[self.classes])
+        if solution is None:
+            self.copies = [_Copy(self, dict(enumerate(choice.tolist())), self.tops)] * len(unit.renamed)
+        else:
+            self.copies = [_Copy(self, *each) for each in solution.layers]
         short_costs = _costs(problem, choice[choice >= 0])
-        self.proof = LayerProof(problem, region.root, unit, self._is_inside, short_costs, self.costs)
+        self.proof = LayerProof(problem, region.root, unit, self.is_inside, short_costs, self.copies[0].costs)
 
-    def _is_inside(self, of: int) -> bool:
+    def is_inside(self, of: int) -> bool:
+        """Whether an e-class is part of the layer alone."""
         return of in self.unit.classes or of >= self.kernels
 
 
@@ -152,7 +193,8 @@ class _Expansion:
         if any(self.choice[of] < 0 for of in wanted):
             return None
         for layer in self.layers:
-            self._build([*layer.beside, *layer.tops])
+            beside = [of for copy in layer.copies for of in copy.beside if of not in layer.unit.bottoms]
+            self._build([*dict.fromkeys(beside), *layer.tops])
             if not self._copy(layer):
                 return None
         self._build(wanted)
@@ -179,7 +221,7 @@ class _Expansion:
         """Build the expressions of e-classes, and of what they are computed from."""
         for of in children_first(classes, lambda of: self.snapshot.children(self.choice[of]), self.built):
             below = [self._value(child) for child in self.snapshot.children(self.choice[of])]
-            self.built[of] = self._node(of, {}, below, self._span(of))
+            self.built[of] = self._node(of, self.choice[of], {}, below, self._span(of))
             self.classes.setdefault(self.built[of], (of, 0))
 
     def _value(self, of: int) -> Expr:
@@ -189,23 +231,22 @@ class _Expansion:
     def _copy(self, layer: _Layer) -> bool:
         """Build the copies of a layer; return whether all that they need was built before."""
         unit = layer.unit
-        bottoms = {bottom: top for bottom, top in zip(unit.bottoms, unit.tops, strict=True) if bottom in layer.beside}
-        if any(top not in self.built for top in bottoms.values()):
-            return False
-        beside = {of: self._value(of) for of in layer.beside}
+        tops = dict(zip(unit.bottoms, unit.tops, strict=True))
         made = {of: self.built[of] for of in layer.tops}
-        for number, atoms in enumerate(unit.renamed, KEPT - 1):
+        for number, (atoms, copy) in enumerate(zip(unit.renamed, layer.copies, strict=True), KEPT - 1):
             nodes = unit.chain.nodes[number]
-            made = {**beside, **{bottom: made[top] for bottom, top in bottoms.items()}}
-            for of in layer.classes:
+            if any(tops[of] not in made for of in copy.beside if of in tops):
+                return False
+            made = {of: made[tops[of]] if of in tops else self._value(of) for of in copy.beside}
+            for of in copy.classes:
                 if of >= self.snapshot.class_count:
                     continue  # a helper, which is written with what needs it
-                span = self._copied_span(of, unit, number)
-                below = [made[child] for child in self.snapshot.children(self.choice[of])]
-                made[of] = self._node(of, atoms, below, span)
+                node, span = copy.choice[of], self._copied_span(of, unit, number)
+                below = [made[child] for child in self.snapshot.children(node)]
+                made[of] = self._node(of, node, atoms, below, span)
                 self.classes.setdefault(made[of], (of, number))
             self.results |= zip(unit.chain.results(nodes), [made[of] for of in unit.results], strict=True)
-        self.above |= {of: made[of] for of in layer.tops}
+        self.above |= {of: made[of] for of in layer.copies[-1].tops}
         return True
 
     def _span(self, of: int) -> Any:
@@ -238,9 +279,9 @@ class _Expansion:
         """Node of the whole function -> span of the node that it belongs to."""
         return owners([*self.short.whole.children])
 
-    def _node(self, of: int, atoms: Mapping[int, int], below: list[Expr], span: Any) -> Expr:
-        """The expression of the e-node that was chosen for an e-class, with other atoms in the place of its own."""
-        snapshot, node = self.snapshot, self.choice[of]
+    def _node(self, of: int, node: int, atoms: Mapping[int, int], below: list[Expr], span: Any) -> Expr:
+        """The expression of an e-node of an e-class, with other atoms in the place of its own."""
+        snapshot = self.snapshot
         atom = int(snapshot.node_atom[node])
         symbol = snapshot.symbols[snapshot.node_symbol[node]]
         expr = build_node(symbol, self.atoms[atoms.get(atom, atom)], below)

@@ -137,7 +137,9 @@ class Saturated:
         copied, choosing = None, 0.0
         if self._few is not None:
             short, saturation, units = self._few
-            chosen = extract(saturation, options=options)
+            # the proof for layers with several tops finds the cheapest graph itself
+            is_found = options.method == "auto" and any(len(unit.tops) > 1 for unit in units)
+            chosen = extract(saturation, options=replace(options, method="dag") if is_found else options)
             left = options.after(time.perf_counter() - start)
             copied = expand(short, saturation.regions[0], units, chosen, left)
             choosing = chosen.report.phases["extract"]

@@ -5,7 +5,7 @@ every graph contains some of the tops of each layer, it has three kinds of parts
 third layer, one of each missing layer, and one of the shortened graph above. Its cost is the sum of theirs, where each
 part is given what the part below has. What a part costs at least depends on which tops the parts below and above have;
 dynamic programming gives the least sum. A part that is given more, or computes less, costs no more: few problems have
-to be solved before the least sum is that of the copies.
+to be solved before the least sum is that of the copies. If it is less, the parts that have it are the cheapest graph.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
 from itertools import combinations
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eqsat import extraction
 from eqsat.errors import ExtractionError
@@ -39,8 +40,26 @@ Part: TypeAlias = tuple[State | None, State | None]
 _Way: TypeAlias = tuple[list[float], list[Part]]
 """Parts one above the other, and what they cost at least."""
 
-_Node: TypeAlias = tuple[Cost, list[int]]
-"""Cost and child classes of an e-node."""
+_Node: TypeAlias = tuple[int, Cost, list[int]]
+"""Number, cost and child classes of an e-node; the number is -1 where a class is given."""
+
+
+class Solution(NamedTuple):
+    """The cheapest graph of all layers.
+
+    Attributes:
+        kept: The chosen e-node of each e-class of the shortened graph, -1 for none.
+        layers: For each missing layer the chosen e-nodes of its e-classes, in those of the third layer, and its tops.
+    """
+
+    kept: NDArray[np.int64]
+    layers: list[tuple[dict[int, int], list[int]]]
+
+    @property
+    def is_like_kept(self) -> bool:
+        """Whether all missing layers have e-nodes of the third layer only."""
+        kept = self.kept.tolist()
+        return all(kept[of] == node for choice, _ in self.layers for of, node in choice.items())
 
 
 def have_few_tops(units: Sequence[Unit]) -> bool:
@@ -62,6 +81,9 @@ class LayerProof:
         is_inside: Whether an e-class is part of that layer alone.
         short_costs: What the shortened graph costs under each objective.
         costs: What the e-nodes cost that were chosen for the layer.
+
+    Attributes:
+        states: The sets of tops that a graph can have.
     """
 
     def __init__(
@@ -82,6 +104,8 @@ class LayerProof:
         places = range(len(unit.tops))
         self.states = [frozenset(state) for size in places for state in combinations(places, size + 1)]
         self._proved: dict[Part, list[float]] = {}
+        self._choices: dict[Part, dict[int, int]] = {}
+        self._path: list[Part] = []
 
     def holds(self, seconds: float) -> bool:
         """Return whether the proof is found within ``seconds``."""
@@ -93,17 +117,44 @@ class LayerProof:
         *expected, last = _sum(self.short_costs, *[self.costs] * len(unit.renamed))
         expected.append(last - self.problem.tolerance(last, len(expected)))  # sums are rounded
         deadline = time.perf_counter() + seconds
-        parts = self._loosest()
+        parts, path = self._loosest(), list[Part]()
         while parts:
             for part in parts:
                 left = deadline - time.perf_counter()
                 if left <= 0 or not self._prove(part, left / 2):
                     return False
-            costs, parts = self._least()
+            costs, path = self._least()
             if not self.problem.is_less(costs, expected):
                 return True
-            parts = [part for part in dict.fromkeys(parts) if part not in self._proved]
+            parts = [part for part in dict.fromkeys(path) if part not in self._proved]
+        self._path = path
         return False
+
+    def cheapest(self, choice: NDArray[np.int64]) -> Solution | None:
+        """Return the cheapest graph of all layers, where the proof found that it costs less than copies.
+
+        None if it was not found, or if what is above the layers needs a top that the part below does not have.
+
+        Args:
+            choice: The choice for the shortened graph, from which constants come that no part computes.
+        """
+        if len(self._path) < 3 or not (self._path[-1][0] or frozenset()) <= (self._path[0][1] or frozenset()):
+            return None
+        below, *layers, above = [self._choices[part] for part in self._path]
+        kept = above | below
+        known = kept.keys() | {*self.unit.tops, *self.unit.bottoms}
+        children = self.problem.children
+        used = {child: None for part in (*layers, above) for node in part.values() for child in children[node]}
+        wanted = [of for of in used if of not in known and not any(of in part for part in layers)]
+        for of in children_first(wanted, lambda of: children[int(choice[of])] if of not in known else ()):
+            if of not in known:
+                kept[of] = int(choice[of])
+        if min(kept.values()) < 0:
+            return None
+        merged = np.full_like(choice, -1)
+        merged[[*kept]] = [*kept.values()]
+        tops = [[self.unit.tops[place] for place in sorted(upper or ())] for _, upper in self._path[1:-1]]
+        return Solution(merged, [*zip(layers, tops, strict=True)])
 
     def _needs(self, root: int, parts: Sequence[int]) -> bool:
         """Whether every graph of the e-class ``root`` contains one of the e-classes ``parts``."""
@@ -147,12 +198,20 @@ class LayerProof:
 
     def _prove(self, part: Part, seconds: float) -> bool:
         """Find the least cost of a part, infinite if it cannot be computed; whether that is proved in time."""
-        problem = self._problem(*part)
-        if problem is None:
+        classes, nodes_of = self._classes(*part)
+        number = {of: place for place, of in enumerate(classes)}
+        nodes = [nodes_of(of) for of in classes]
+        numbered = [[(cost, [number[child] for child in below]) for _, cost, below in each] for each in nodes]
+        try:
+            problem = Problem.from_lists(numbered, [number[root] for root in self._roots(*part)])
+        except ExtractionError:
             self._proved[part] = [math.inf] * len(self.costs)
             return True
         best = extraction.extract(problem, "exact", seconds=seconds)
         self._proved[part] = [*as_tuple(best.cost)]
+        chosen = {classes[problem.owner[node]]: node for node in best.choice.tolist() if node >= 0}
+        all_nodes = [node for each in nodes for node, _, _ in each]
+        self._choices[part] = {of: all_nodes[node] for of, node in chosen.items() if all_nodes[node] >= 0}
         return best.optimal
 
     # ---- the extraction problem of a part
@@ -173,30 +232,33 @@ class LayerProof:
         return [*self.unit.tops, *[of for of in self.problem.roots.tolist() if of not in above]]
 
     def _children(self, of: int) -> list[int]:
-        return [child for _, below in self._nodes(of) for child in below]
+        return [child for _, _, below in self._nodes(of) for child in below]
 
     def _nodes(self, of: int) -> list[_Node]:
         """The e-nodes of an e-class that may be chosen."""
         problem = self.problem
-        return [(problem.costs[node], problem.children[node]) for node in problem.class_nodes[of]]
+        return [(node, problem.costs[node], problem.children[node]) for node in problem.class_nodes[of]]
 
-    def _problem(self, lower: State | None, upper: State | None) -> Problem | None:
-        """The extraction problem of a part; None if it cannot be computed. What other parts have costs nothing."""
-        unit = self.unit
-        tops = [unit.tops[place] for place in sorted(upper or ())]
-        if lower is None:
-            return _problem([*tops, *self._roots_below[len(unit.tops) :]], self._nodes)
-        given = unit.tops if upper is None else unit.bottoms
-        absent = {of for place, of in enumerate(given) if place not in lower}
+    def _roots(self, lower: State | None, upper: State | None) -> list[int]:
+        """The e-classes that a part computes."""
+        if upper is None:
+            return [of for of in self.problem.roots.tolist() if of not in self._below]
+        results = self.unit.results if lower is not None else self._roots_below[len(self.unit.tops) :]
+        return [*[self.unit.tops[place] for place in sorted(upper)], *results]
+
+    def _classes(self, lower: State | None, upper: State | None) -> tuple[list[int], Callable[[int], list[_Node]]]:
+        """The e-classes of a part and the e-nodes of each. What other parts have costs nothing."""
+        given = self.unit.tops if upper is None else self.unit.bottoms
+        absent = set[int]() if lower is None else {of for place, of in enumerate(given) if place not in lower}
 
         def nodes_of(of: int) -> list[_Node]:
             if of in absent:
                 return []
-            is_own = of not in self._below if upper is None else self.is_inside(of)
-            return (self._nodes(of) if is_own else []) or [(self.problem.zero, [])]
+            is_own = lower is None or (of not in self._below if upper is None else self.is_inside(of))
+            return self._nodes(of) if is_own else [(-1, self.problem.zero, [])]
 
-        roots = [of for of in self.problem.roots.tolist() if of not in self._below]
-        return _problem(roots if upper is None else [*tops, *unit.results], nodes_of)
+        roots = self._roots(lower, upper)
+        return children_first(roots, lambda of: [each for _, _, below in nodes_of(of) for each in below]), nodes_of
 
 
 def _is_looser(one: Part, other: Part) -> bool:
@@ -207,24 +269,6 @@ def _is_looser(one: Part, other: Part) -> bool:
     return (lower or frozenset()) >= (other_lower or frozenset()) and (upper or frozenset()) <= (
         other_upper or frozenset()
     )
-
-
-def _problem(roots: Sequence[int], nodes_of: Callable[[int], list[_Node]]) -> Problem | None:
-    """The extraction problem of some classes, given the e-nodes of each; None if there is no graph of them."""
-    number: dict[int, int] = {}
-    classes: list[list[_Node]] = []
-    todo = [*roots]
-    while todo:
-        of = todo.pop()
-        if of not in number:
-            number[of] = len(number)
-            classes.append(nodes_of(of))
-            todo += [child for _, below in classes[-1] for child in below]
-    numbered = [[(cost, [number[child] for child in below]) for cost, below in nodes] for nodes in classes]
-    try:
-        return Problem.from_lists(numbered, [number[root] for root in roots])
-    except ExtractionError:
-        return None
 
 
 def _sum(*costs: Sequence[float]) -> list[float]:
