@@ -13,7 +13,8 @@ from eqsat.extraction.solution import walk
 DATA = Path(__file__).parents[1] / "data" / "extraction-gym"
 TABLE = (DATA / "known_costs.tsv").read_text(encoding="utf-8")
 KNOWN = {row["file"]: row for row in csv.DictReader(TABLE.splitlines(), delimiter="\t")}
-PROVED = [f for f, row in KNOWN.items() if row["proven"] == "yes"]
+LONG = "tensat__vgg.json"  # CP-SAT proves it, in some tens of seconds: the benchmark has it
+PROVED = [f for f, row in KNOWN.items() if row["proven"] == "yes" and not f.startswith(LONG)]
 
 
 @pytest.mark.parametrize("file", KNOWN)
