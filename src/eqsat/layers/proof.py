@@ -133,7 +133,8 @@ class LayerProof:
     def cheapest(self, choice: NDArray[np.int64]) -> Solution | None:
         """Return the cheapest graph of all layers, where the proof found that it costs less than copies.
 
-        None if it was not found, or if what is above the layers needs a top that the part below does not have.
+        None if it was not found, if it needs more from beside the layers than constants, or if what is above them needs
+        a top that the part below does not have.
 
         Args:
             choice: The choice for the shortened graph, from which constants come that no part computes.
@@ -146,11 +147,11 @@ class LayerProof:
         children = self.problem.children
         used = {child: None for part in (*layers, above) for node in part.values() for child in children[node]}
         wanted = [of for of in used if of not in known and not any(of in part for part in layers)]
-        for of in children_first(wanted, lambda of: children[int(choice[of])] if of not in known else ()):
-            if of not in known:
-                kept[of] = int(choice[of])
-        if min(kept.values()) < 0:
+        beside = children_first(wanted, lambda of: children[int(choice[of])] if of not in known else ())
+        more = {of: int(choice[of]) for of in beside if of not in known}
+        if any(node < 0 or any(costs[node] for costs in self.problem.objectives) for node in more.values()):
             return None
+        kept |= more
         merged = np.full_like(choice, -1)
         merged[[*kept]] = [*kept.values()]
         tops = [[self.unit.tops[place] for place in sorted(upper or ())] for _, upper in self._path[1:-1]]
