@@ -22,9 +22,9 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was collected stays to the end: the garbage collector would else walk all of it, a tenth of the suite."""
-    gc.collect()
-    gc.freeze()
+    """What was collected stays to the end: the garbage collector would walk all of it often, a tenth of the suite."""
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, 100)
 
 
 @pytest.fixture(scope="session", autouse=True)

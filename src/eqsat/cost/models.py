@@ -214,7 +214,10 @@ class Roofline(CostModel):
 
 
 def flops(node: CostNode) -> float:
-    """Return the floating-point operations of a node, as its operator defines, else one for each element it handles."""
+    """Return the floating-point operations of a node, as its operator defines, else one for each element it handles.
+
+    Operators that only change the shape have none.
+    """
     if node.body:
         return math.fsum(flops(part) for part in node.body if part.runs)
     op = Op.find(node.op)
@@ -224,7 +227,7 @@ def flops(node: CostNode) -> float:
     if op.flops is not None:
         return float(op.flops(node.attrs if node.attrs is not None else Attrs(), node.arg_types, node.type))
     kind = op.get_attr("TOpPattern")
-    if kind in (OpPattern.ELEMWISE, OpPattern.BROADCAST):
+    if kind in (OpPattern.ELEMWISE, OpPattern.BROADCAST) and not _is_view(node.op):
         return element_count(node.type)
     return element_count(*node.arg_types) if kind == OpPattern.COMM_REDUCE else 0.0
 
