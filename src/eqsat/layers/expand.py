@@ -1,7 +1,7 @@
 """Restoring the missing layers in a graph that was extracted without them.
 
 Each missing layer gets the nodes that were chosen for the third layer of the shortened graph
-(:mod:`eqsat.layers.truncate`), with its own constants. The result is used only where it is proved to be the cheapest
+(:mod:`eqsat.layers.truncate`), with its own constants, or those that the proof found to be cheaper
 (:mod:`eqsat.layers.proof`).
 """
 

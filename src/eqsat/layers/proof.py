@@ -147,7 +147,7 @@ class LayerProof:
         children = self.problem.children
         used = {child: None for part in (*layers, above) for node in part.values() for child in children[node]}
         wanted = [of for of in used if of not in known and not any(of in part for part in layers)]
-        beside = children_first(wanted, lambda of: children[int(choice[of])] if of not in known else ())
+        beside = children_first(wanted, lambda of: children[choice[of]] if of not in known and choice[of] >= 0 else ())
         more = {of: int(choice[of]) for of in beside if of not in known}
         if any(node < 0 or any(costs[node] for costs in self.problem.objectives) for node in more.values()):
             return None
