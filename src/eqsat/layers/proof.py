@@ -182,13 +182,16 @@ class LayerProof:
             (only,) = self.states
             return _sum(self.short_costs, *[self._bound((only, only))] * len(layers)), [(only, only)]
         ways: dict[State, _Way] = {upper: (self._bound((None, upper)), [(None, upper)]) for upper in self.states}
+        bounds: dict[Part, list[float]] = {
+            (lower, upper): self._bound((lower, upper)) for lower in self.states for upper in (*self.states, None)
+        }
         for _ in layers:
-            ways = {upper: self._cheapest(ways, upper) for upper in self.states}
-        return self._cheapest(ways, None)
+            ways = {upper: self._cheapest(ways, upper, bounds) for upper in self.states}
+        return self._cheapest(ways, None, bounds)
 
-    def _cheapest(self, ways: Mapping[State, _Way], upper: State | None) -> _Way:
-        """The cheapest of some ways with a part above that computes ``upper``."""
-        longer = [(_sum(costs, self._bound((lower, upper))), lower) for lower, (costs, _) in ways.items()]
+    def _cheapest(self, ways: Mapping[State, _Way], upper: State | None, bounds: Mapping[Part, list[float]]) -> _Way:
+        """The cheapest of some ways with a part above that computes ``upper``, by the bounds of parts."""
+        longer = [(_sum(costs, bounds[lower, upper]), lower) for lower, (costs, _) in ways.items()]
         costs, lower = reduce(lambda one, other: other if self.problem.is_less(other[0], one[0]) else one, longer)
         return costs, [*ways[lower][1], (lower, upper)]
 
