@@ -202,6 +202,18 @@ def test_what_is_done_is_not_done_again(shout: Any, folders: tuple[Path, Path]) 
     assert [outcome.facts for outcome in again] == [{"letters": 3}] * 2
 
 
+def test_a_worker_that_is_given_a_job_of_a_lost_one_does_not_do_it_again(
+    shout: Any, folders: tuple[Path, Path]
+) -> None:
+    """The lost one had written the result, and had not told the scheduler."""
+    job, options = find_jobs(*folders, ".txt")[0], {"times": 1}
+    attempt(job, shout, options)
+    written = job.target.stat().st_mtime_ns
+    again = attempt(job, shout, options)
+    assert (again.status, again.facts) == ("skipped", {"letters": 3})
+    assert job.target.stat().st_mtime_ns == written
+
+
 def test_other_options_newer_sources_and_lost_results_are_done_again(shout: Any, folders: tuple[Path, Path]) -> None:
     job, options = find_jobs(*folders, ".txt")[0], {"times": 2}
     assert facts_when_done(job, options) is None

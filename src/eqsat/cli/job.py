@@ -52,8 +52,14 @@ class Outcome:
 
 
 def attempt(job: Job, work: Work, options: Mapping[str, Any]) -> Outcome:
-    """Do one job; a failure is part of the outcome."""
+    """Do one job; a failure is part of the outcome.
+
+    A job that is done already is skipped: a cluster gives a job to another worker where the first one was lost after it
+    had written the result.
+    """
     start = time.perf_counter()
+    if (done := facts_when_done(job, options)) is not None:
+        return Outcome(job, "skipped", facts=done)
     try:
         job.target.parent.mkdir(parents=True, exist_ok=True)
         facts = work(job.source, job.target, options)
