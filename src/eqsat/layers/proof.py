@@ -37,7 +37,10 @@ State: TypeAlias = frozenset[int]
 Part: TypeAlias = tuple[State | None, State | None]
 """The tops that a part is given, and those that it computes: none if it has no part below or above."""
 
-_Way: TypeAlias = tuple[list[float], list[Part]]
+_Trail: TypeAlias = "tuple[Part, _Trail | None]"
+"""Parts one above the other, the highest first; a longer trail shares those below with others."""
+
+_Way: TypeAlias = tuple[list[float], _Trail]
 """Parts one above the other, and what they cost at least."""
 
 _Node: TypeAlias = tuple[int, Cost, list[int]]
@@ -123,9 +126,10 @@ class LayerProof:
                 left = deadline - time.perf_counter()
                 if left <= 0 or not self._prove(part, left / 2):
                     return False
-            costs, path = self._least()
+            costs, trail = self._least()
             if not self.problem.is_less(costs, expected):
                 return True
+            path = _path(trail)
             parts = [part for part in dict.fromkeys(path) if part not in self._proved]
         self._path = path
         return False
@@ -180,8 +184,8 @@ class LayerProof:
         layers = self.unit.renamed
         if len(self.states) == 1:  # nothing else may be given than what is computed
             (only,) = self.states
-            return _sum(self.short_costs, *[self._bound((only, only))] * len(layers)), [(only, only)]
-        ways: dict[State, _Way] = {upper: (self._bound((None, upper)), [(None, upper)]) for upper in self.states}
+            return _sum(self.short_costs, *[self._bound((only, only))] * len(layers)), ((only, only), None)
+        ways: dict[State, _Way] = {upper: (self._bound((None, upper)), ((None, upper), None)) for upper in self.states}
         bounds: dict[Part, list[float]] = {
             (lower, upper): self._bound((lower, upper)) for lower in self.states for upper in (*self.states, None)
         }
@@ -193,7 +197,7 @@ class LayerProof:
         """The cheapest of some ways with a part above that computes ``upper``, by the bounds of parts."""
         longer = [(_sum(costs, bounds[lower, upper]), lower) for lower, (costs, _) in ways.items()]
         costs, lower = reduce(lambda one, other: other if self.problem.is_less(other[0], one[0]) else one, longer)
-        return costs, [*ways[lower][1], (lower, upper)]
+        return costs, ((lower, upper), ways[lower][1])
 
     def _bound(self, part: Part) -> list[float]:
         """The greatest proved cost of a part that is given what ``part`` is, or more, and computes no more."""
@@ -265,14 +269,25 @@ class LayerProof:
         return children_first(roots, lambda of: [each for _, _, below in nodes_of(of) for each in below]), nodes_of
 
 
+def _path(trail: _Trail) -> list[Part]:
+    """The parts of a trail, the lowest first."""
+    found: list[Part] = []
+    rest: _Trail | None = trail
+    while rest is not None:
+        part, rest = rest
+        found.append(part)
+    return found[::-1]
+
+
 def _is_looser(one: Part, other: Part) -> bool:
     """Whether a part is given what another one of its kind is, or more, and computes no more."""
     (lower, upper), (other_lower, other_upper) = one, other
-    if (lower is None) != (other_lower is None) or (upper is None) != (other_upper is None):
-        return False
-    return (lower or frozenset()) >= (other_lower or frozenset()) and (upper or frozenset()) <= (
-        other_upper or frozenset()
-    )
+    return _has_all(lower, other_lower) and _has_all(other_upper, upper)
+
+
+def _has_all(one: State | None, other: State | None) -> bool:
+    """Whether a set has what another one has; None, where there is no part, has no more than None."""
+    return one is other if one is None or other is None else one >= other
 
 
 def _sum(*costs: Sequence[float]) -> list[float]:
