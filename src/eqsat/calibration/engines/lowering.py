@@ -3,9 +3,10 @@
 The first line of standard input is a JSON object: ``model``, a path; ``threads``, and the ``level`` of the optimizer;
 ``feeds``, the path of arrays by name that the model takes; and ``folder``, where files may be written.
 
-On standard output comes a JSON line ``{"at": 0}`` when it begins, and at last ``{"nodes": {name: {...}, ...}}``, for
-each node that ran: ``seconds``, the median of what onnxruntime tells of its runs; ``runs``, how often it ran in one run
-of the model; and ``results``, the dtype and shape of each of its results, fewer where some are no tensors.
+On standard output comes a JSON line ``{"at": step}`` at the beginning of each step, for a large model takes long in
+all, and at last ``{"nodes": {name: {...}, ...}}``, for each node that ran: ``seconds``, the median of what onnxruntime
+tells of its runs; ``runs``, how often it ran in one run of the model; and ``results``, the dtype and shape of each of
+its results, fewer where some are no tensors.
 
 The folder then has ``optimized.onnx``, in which all nodes, also those of bodies, have names of their own, and
 ``integers.npz``, the integers and booleans by name that nodes take and that are neither constants nor inputs.
@@ -21,6 +22,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -50,19 +52,27 @@ def main() -> None:
         answers.write(json.dumps(said) + "\n")
         answers.flush()
 
-    tell({"at": 0})
+    steps = count()
+
+    def begin() -> None:
+        tell({"at": next(steps)})
+
+    begin()
     threads, folder, feeds = request["threads"], Path(request["folder"]), dict(np.load(request["feeds"]))
     path = str(folder / "optimized.onnx")
     engine.session(request["model"], threads, request["level"], path, apart=False)
+    begin()
     model = onnx.load(path)
     nodes = [node for graph in graphs_of(model.graph) for node in graph.node]
     for number, node in enumerate(nodes):
         node.name = f"n{number}"
     onnx.save(model, path)
 
+    begin()
     recording = engine.session(path, threads, "off", apart=False, recorded=str(folder / "events"))
     fed = {value.name: feeds[value.name] for value in recording.get_inputs()}
     for _ in range(_RUNS):
+        begin()
         recording.run(None, fed)
     ran = _ran(json.loads(Path(recording.end_profiling()).read_text(encoding="utf-8")), engine.DTYPES)
 
@@ -76,6 +86,7 @@ def main() -> None:
         for name, (dtype, shape) in zip(made[node], each["results"], strict=True)
         if name in taken and name not in known and np.dtype(dtype).kind in "iub" and math.prod(shape) <= MOST_TOLD
     ]
+    begin()
     asked = [*wanted, *[value.name for value in model.graph.output]]
     model.graph.output.extend([onnx.helper.make_empty_tensor_value_info(name) for name in wanted])
     onnx.save(model, folder / "more.onnx")
