@@ -257,9 +257,18 @@ def inside(times: int) -> DFPattern:
     )
 
 
-half_of_one_plus_tanh = half_of_one_plus(tanh(inside(1)))
+odd_of_cube, odd_of_half = tanh(inside(1)), tanh(x * half)
+half_of_one_plus_tanh = half_of_one_plus(odd_of_cube)
 by_sigmoid_of_cube = x * sigmoid(inside(2))
-half_of_one_plus_tanh_of_half = half_of_one_plus(tanh(x * half))
+half_of_one_plus_tanh_of_half = half_of_one_plus(odd_of_half)
+
+
+def one_plus(odd: DFPattern) -> DFPattern:
+    """x (1 + odd), of which the half is elsewhere, as in a weight"""
+    return x * (odd + one) | x + x * odd
+
+
+one_plus_erf, one_plus_tanh, one_plus_tanh_of_half = map(one_plus, (odd, odd_of_cube, odd_of_half))
 
 recognised = RuleSet(
     "recognised",
@@ -311,6 +320,22 @@ recognised = RuleSet(
             keeps_floats(half_of_one_plus_tanh_of_half, x),
             soundness=ROUNDING,
         ),
+        # the same of what is not halved
+        *[
+            rewrite(
+                f"twice-{name}",
+                whole,
+                found * scalar(2, x),
+                when(is_short_float, type_of(x)),
+                keeps_floats(whole, x),
+                soundness=ROUNDING,
+            )
+            for name, whole, found in (
+                ("gelu", one_plus_erf, nn.gelu(x)),
+                ("gelu-by-tanh", one_plus_tanh, nn.gelu(x, approximate="tanh")),
+                ("swish-by-tanh", one_plus_tanh_of_half, nn.swish(x)),
+            )
+        ],
     ],
 )
 

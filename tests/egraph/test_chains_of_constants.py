@@ -289,6 +289,11 @@ def test_what_else_is_read_of_a_chain_is_composed_for_itself() -> None:
     assert eqsat.extract(saturation).cost == 2 + 2 + 2
 
 
+def test_matrices_that_are_added_and_subtracted_leave_nothing() -> None:
+    x, matrix = relay.var("x", shape=(4, 8)), RNG.normal(size=(4, 8)).astype("float32")
+    assert eqsat.extract(eqsat.saturate(relay.tanh(x + relay.const(matrix) + relay.const(-matrix)))).cost == 1
+
+
 def test_scales_leave_a_ramp_of_a_ramp_once() -> None:
     ramp = relay.clip(relay.var("x", shape=(4, 8)) * number(64) + number(0), 0.0, np.inf)
     saturation = eqsat.saturate(doubled(ramp, 0))

@@ -239,6 +239,16 @@ def test_a_root_mean_square_of_float16_is_found_where_no_square_overflows() -> N
     assert only_operator(graph, [rules.default, rules.finite]) == "nn.rms_norm"
 
 
+def test_an_activation_is_recognised_where_a_weight_has_taken_its_half() -> None:
+    x, weight = relay.var("x", shape=(2, 8)), const(np.random.default_rng(0).normal(size=(4, 8)).astype("float32"))
+    for operator, odd in (
+        ("nn.gelu", relay.erf(x * const(math.sqrt(0.5)))),
+        ("nn.gelu", relay.tanh(const(k) * (x + const(0.044715) * (x * x * x)))),
+        ("nn.swish", relay.tanh(x * const(0.5))),
+    ):
+        assert only_operator(relay.nn.dense(x * (odd + const(1.0)), weight), rules.default) == f"{operator} nn.dense"
+
+
 def test_a_hardswish_of_float16_is_recognised_in_either_order() -> None:
     x = relay.var("x", shape=(4,), dtype="float16")
     gate, six = relay.clip(x + const(np.float16(3)), 0, 6), const(np.float16(6))

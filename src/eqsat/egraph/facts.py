@@ -84,14 +84,16 @@ def _type_found(vocabulary: Vocabulary, symbol: int, atom: int, *ids: int) -> Se
     return None if ty is None else (vocabulary.type_id(ty),)
 
 
-def _vanishes(result: Any) -> bool:
+def _vanishes(op: Op, result: Any) -> bool:
     """Whether a result is a float matrix, or more, of zeros only: a weight that was scaled by 0.
 
     It stays an expression: were 0 * w known to equal 0 * w * k, what is multiplied by it would equal itself times
-    k, and times k * k, and so on for ever.
+    k, and times k * k, and so on for ever. Zeros that are moved come of zeros, and those of sums of what cancels out.
     """
     return (
-        isinstance(result, np.ndarray)
+        not op.has(Trait.MOVES)
+        and op.name not in ("add", "subtract")
+        and isinstance(result, np.ndarray)
         and result.dtype.kind == "f"
         and result.ndim > 1
         and result.size > 1
@@ -253,16 +255,15 @@ class _Folding:
         size = None if symbol.kind == "joined" or symbol.op is None else self._size(symbol.op, atom, ids)
         if symbol.op is None or size is None or size > self.limit:
             return None
-        moves = symbol.op.has(Trait.MOVES)  # then zeros come of zeros, and not of a weight
         exact = self._exact.result(symbol.op, value, ids) if size < LARGE else None
         if exact is not None:
-            return None if not moves and _vanishes(vocabulary.atoms[exact].value.data.numpy()) else (exact,)
+            return None if _vanishes(symbol.op, vocabulary.atoms[exact].value.data.numpy()) else (exact,)
         try:
             result = self._computed(symbol.op, value, ids, size)
         except EqsatError:
             return None
         is_wide = isinstance(result, tuple) and len(result) > WIDEST_TUPLE
-        vanishes = not moves and _vanishes(result.data.numpy() if isinstance(result, Constant) else result)
+        vanishes = _vanishes(symbol.op, result.data.numpy() if isinstance(result, Constant) else result)
         return None if result is None or is_wide or vanishes else (self._intern(result),)
 
     def _computed(self, op: Op, attrs: Attrs | None, ids: Sequence[int], size: float) -> Any:
