@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.rule import Array, Compute, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
@@ -111,6 +111,7 @@ MOST_ANGLES = 1 << 16
 halves = split(x)
 first, second = is_tuple_get_item(halves, 0), is_tuple_get_item(halves, 1)
 turned = is_op("concatenate")(is_tuple((negative(second), first)))
+exchanged = is_op("concatenate")(is_tuple((second, first)))
 
 
 def written_out(cosine: DFPattern, sine: DFPattern) -> DFPattern:
@@ -128,20 +129,30 @@ def turns_halves(cut: Attrs, joined: Attrs, ty: TensorType) -> bool:
 turns = when(turns_halves, attrs_of(halves), attrs_of(turned), type_of(x))
 
 
-def angles_of(value: Array, ty: TensorType) -> Array | Refusal:
-    """The part of a constant factor that both halves of the elements are multiplied by: (batch, place, element)."""
+def angles_of(value: Array, ty: TensorType, sign: int = 1) -> Array | Refusal:
+    """What both halves of the elements are multiplied by, the first one ``sign`` times as much: (batch, place, element).
+
+    Args:
+        value: The constant factor.
+        ty: The type of what is turned.
+        sign: 1, or -1.
+    """
     batch, _, places, width = ty.shape
     if not isinstance(batch, int) or not isinstance(places, int) or not isinstance(width, int):
         return refuse("a dimension is not known")
     shape = (1,) * (4 - value.ndim) + value.shape
     if shape[1] != 1 or shape[2:] != (places, width):
         return refuse("heads are multiplied by different numbers")
-    if not np.array_equal(value[..., : width // 2], value[..., width // 2 :]):
+    if not np.array_equal(value[..., : width // 2], sign * value[..., width // 2 :]):
         return refuse("halves are multiplied by different numbers")
     if batch > 2 and batch * value.size > MOST_ANGLES:
         return refuse("the angles of all batches are too many")
-    half = value.reshape(shape)[:, 0, :, : width // 2]
+    half = value.reshape(shape)[:, 0, :, width // 2 :]
     return np.ascontiguousarray(np.broadcast_to(half, (batch, places, width // 2)))
+
+
+def constant_angles(factor: DFPattern, sign: int = 1) -> Compute:
+    return compute(lambda value, ty: angles_of(value, ty, sign), value_of(factor), type_of(x))
 
 
 def are_of(found: TensorType, ty: TensorType) -> bool:
@@ -212,10 +223,16 @@ rotary = RuleSet(
         rewrite(
             "rotary-embedding",
             written_out(c, s),
-            nn.rotary_embedding(
-                x, compute(angles_of, value_of(c), type_of(x)), compute(angles_of, value_of(s), type_of(x))
-            ),
+            nn.rotary_embedding(x, constant_angles(c), constant_angles(s)),
             turns,
+            soundness=Soundness.ROUNDING,
+        ),
+        # x c + (b, a) s, where s has the sign of the half
+        rewrite(
+            "rotary-embedding-by-signs",
+            x * c + exchanged * s,
+            nn.rotary_embedding(x, constant_angles(c), constant_angles(s, -1)),
+            when(turns_halves, attrs_of(halves), attrs_of(exchanged), type_of(x)),
             soundness=Soundness.ROUNDING,
         ),
         # (a, b) of two halves: (a c - b s, b c' + a s') = (a, b) (c, c') + (-b, a) (s, s')

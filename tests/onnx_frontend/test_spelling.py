@@ -347,27 +347,31 @@ JOINED = "o = Transpose <perm=[0,2,1,3]> (e) y = Reshape (o, joined)"
     ("batch", "angles", "kept"),
     [
         ("2", None, {"RotaryEmbedding": 1}),
+        ("2", "signed", {"RotaryEmbedding": 1}),
         ("2", 2, {"Cos": 1, "Sin": 1, "RotaryEmbedding": 1}),
         ("B", "B", {"Cos": 1, "Sin": 1, "RotaryEmbedding": 1}),
         ("B", 1, {"Cos": 1, "Sin": 1, "RotaryEmbedding": 1, "Transpose": 2, "Reshape": 4}),
     ],
-    ids=["constant", "of each batch", "of each dynamic batch", "of all batches"],
+    ids=["constant", "constant, of both signs", "of each batch", "of each dynamic batch", "of all batches"],
 )
 def test_rotary_embeddings_written_out_are_one_node(batch: str, angles: object, kept: dict[str, int]) -> None:
     """Four heads of six elements; on both sides of the embedding they are joined."""
-    given = "" if angles is None else f", float[{angles},3,3] angles"
+    is_constant = angles in (None, "signed")
+    given = "" if is_constant else f", float[{angles},3,3] angles"
+    rotary = ROTARY if angles != "signed" else ROTARY.replace("n = Neg (b)", "").replace("(n, a)", "(b, a)")
     proto = parsed(
         f"""(float[{batch},3,24] x{given}) => (float[{batch},3,24] y) <
             int64[4] split = {{0, 0, 4, 6}}, int64[1] zero = {{0}}, int64[1] half = {{3}}, int64[1] whole = {{6}},
             int64[1] last = {{3}}, int64[1] one = {{1}}, int64[3] joined = {{0, 0, 24}}
-        > {{ {OF_PLACES + " sin = Unsqueeze (si, one)" if angles else ""} {ROTARY} {JOINED} }}""",
+        > {{ {"" if is_constant else OF_PLACES + " sin = Unsqueeze (si, one)"} {rotary} {JOINED} }}""",
         23,
     )
     rng = np.random.default_rng(0)
     feed = {"x": rng.standard_normal((2, 3, 24)).astype("f4")}
-    if angles is None:
+    if is_constant:
         angle = np.tile(rng.standard_normal((1, 1, 3, 3)).astype("f4"), 2)
-        for name, table in (("cos", np.cos(angle)), ("sin", np.sin(angle))):
+        signs = np.repeat(np.float32([-1, 1]), 3) if angles else np.float32(1)
+        for name, table in (("cos", np.cos(angle)), ("sin", np.sin(angle) * signs)):
             proto.graph.initializer.append(onnx.numpy_helper.from_array(table, name))
     else:
         feed["angles"] = rng.standard_normal((1 if angles == 1 else 2, 3, 3)).astype("f4")

@@ -208,15 +208,19 @@ def rotated(data: Var, half: int, cosine: Expr, sine: Expr) -> Any:
     return data * cosine + concatenate([negative(parts[1]), parts[0]], axis=-1) * sine
 
 
-def rotated_by_constants(draw: Draw) -> Any:
-    """A written-out embedding by constants of one or of all batches."""
+def rotated_by_constants(draw: Draw, signed: bool = False) -> Any:
+    """A written-out embedding by constants of one or of all batches, of which the sines may have the signs."""
     batch, heads, places, half = sizes(draw, 4)
     dtype = draw.rng.choice(FLOATS)
     angle = draw.array(TensorType((draw.rng.choice((1, batch)), 1, places, half), dtype))
     other = angle if draw.chance(0.8) else angle + angle.dtype.type(1)
     joined = np.concatenate([angle, other], axis=-1)
     data = Var("x", TensorType((batch, heads, places, 2 * half), dtype))
-    return rotated(data, half, const(np.cos(joined)), const(np.sin(joined)))
+    if not signed:
+        return rotated(data, half, const(np.cos(joined)), const(np.sin(joined)))
+    parts: Any = split(data, indices_or_sections=(half,), axis=-1)
+    sines = np.sin(joined) * np.repeat([-1, 1], half).astype(dtype)
+    return data * const(np.cos(joined)) + concatenate([parts[1], parts[0]], axis=-1) * const(sines)
 
 
 def rotated_by_angles(draw: Draw) -> Any:
@@ -366,6 +370,7 @@ EXAMPLES: dict[str, Examples] = {
     "grouped-heads": partial(groups_of_heads, masked=False, transposed=False),
     "grouped-heads-masked": partial(groups_of_heads, masked=True, transposed=False),
     "rotary-embedding": rotated_by_constants,
+    "rotary-embedding-by-signs": partial(rotated_by_constants, signed=True),
     "rotary-in-halves": rotated_in_halves,
     "rotary-embedding-by-angles": rotated_by_angles,
     "rotary-embedding-of-batches": rotated_by_angles,
