@@ -130,7 +130,7 @@ turns = when(turns_halves, attrs_of(halves), attrs_of(turned), type_of(x))
 
 
 def angles_of(value: Array, ty: TensorType, sign: int = 1) -> Array | Refusal:
-    """What both halves of the elements are multiplied by, the first one ``sign`` times as much: (batch, place, element).
+    """What both halves are multiplied by, the first one ``sign`` times as much: (batch, place, element).
 
     Args:
         value: The constant factor.
