@@ -16,6 +16,7 @@ from ml_dtypes import finfo
 
 from eqsat.egraph.author import (
     base,
+    compute,
     constants,
     distinct,
     factor,
@@ -42,6 +43,7 @@ from eqsat.rules.values import (
     is_finite,
     minus_one,
     one,
+    repeated_number,
     scalar,
     scales_safely,
     three,
@@ -470,6 +472,13 @@ cancelling = RuleSet(
 )
 
 
+def by_number(name: str) -> Rewrite:
+    """f(x, (c, c, ..)) = f(x, c), where that is of the same shape"""
+    whole = is_op(name)(x, repeated_number)
+    number = compute(lambda value: value.reshape(-1)[:1].reshape(()), value_of(repeated_number))
+    return rewrite(f"{name}-by-repeated-number", whole, is_op(name)(x, number), keeps(whole, x))
+
+
 def in_any_order(name: str) -> Rewrite:
     """Where both f(x, y) and f(y, x) occur, they are one; swapped everywhere, sums of n numbers would be n! sums."""
     one_way, other_way = is_op(name)(x, y), is_op(name)(y, x)
@@ -480,5 +489,6 @@ def in_any_order(name: str) -> Rewrite:
 
 
 commuted = RuleSet("commuted", list(map(in_any_order, COMMUTATIVE)))
+by_numbers = RuleSet("by-numbers", list(map(by_number, ("add", "multiply", "maximum", "minimum"))))
 
-algebra = RuleSet("algebra", [neutral, canonical, meeting, cancelling, repeated, commuted, functions])
+algebra = RuleSet("algebra", [neutral, canonical, meeting, cancelling, repeated, commuted, by_numbers, functions])

@@ -85,7 +85,21 @@ class Nowhere:
         return np.full(shape, self.value + 1).astype(dtype)
 
 
+@dataclass(frozen=True)
+class Repeated:
+    """Whether an array is one number, several times."""
+
+    asks_each_element = True
+
+    def __call__(self, array: Array) -> bool:
+        return bool(array.size > 1 and array.dtype.kind != "b" and np.all(array == array.item(0)))
+
+    def example(self, shape: tuple[int, ...], dtype: str) -> Array:
+        return np.full(shape, 3).astype(dtype)
+
+
 nonzero = is_constant(label="nonzero", predicate=Nowhere(0))
+repeated_number = is_constant(label="repeated_number", predicate=Repeated())
 all_true, all_false = (is_constant(label=f"all_{value}", predicate=Every(value)) for value in (True, False))
 
 

@@ -249,6 +249,12 @@ def test_an_activation_is_recognised_where_a_weight_has_taken_its_half() -> None
         assert only_operator(relay.nn.dense(x * (odd + const(1.0)), weight), rules.default) == f"{operator} nn.dense"
 
 
+def test_an_array_of_one_number_is_that_number() -> None:
+    x, ones = relay.var("x", shape=(2, 3, 8)), const(np.ones((2, 1, 1), "float32"))
+    odd = relay.erf(x * const(np.full((3, 1), math.sqrt(0.5), "float32")))
+    assert only_operator(x * (const(-0.5) * (const(-1.0) * ones - odd)), rules.default) == "nn.gelu"
+
+
 def test_a_hardswish_of_float16_is_recognised_in_either_order() -> None:
     x = relay.var("x", shape=(4,), dtype="float16")
     gate, six = relay.clip(x + const(np.float16(3)), 0, 6), const(np.float16(6))

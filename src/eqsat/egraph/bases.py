@@ -27,6 +27,8 @@ of what is itself shifted, and ramps of what is scaled.
                       of one reader is another one than that of the others
     multiple(class, x), sum_of(class, x)
                       the class is a product or sum of x with a constant
+    apart(class)      the class is a sum of two values that are not both multiples of one: a sum of multiples may turn
+                      out to be one
     broad(class), stuck(class)
                       the class is a constant of more elements than one, or a scalar that is not moderate
     first(class)      the smallest handle that the class has in the given graph; a large number if it has none
@@ -128,6 +130,7 @@ class Bases:
             self._declare()
             self.egraph.flush()
         self._cover()
+        self.egraph.engine.saturate("sums")
         self.egraph.engine.saturate("bases")
         self.follow()
         return True
@@ -138,6 +141,7 @@ class Bases:
         Sums and products of what varies are bases later on: they may turn out to be sums and products with constants.
         """
         self._cover()
+        self.egraph.engine.saturate("sums")
         self.egraph.engine.saturate("origins")
         self.egraph.engine.saturate("settled")
 
@@ -170,6 +174,7 @@ class Bases:
         engine = self.egraph.engine
         engine.relation("unscaled", "Expr")
         engine.relation("unshifted", "Expr")
+        engine.declare("(ruleset sums)")
         engine.declare("(ruleset bases)")
         engine.declare("(ruleset origins)")
         engine.declare("(ruleset remaining)")
@@ -199,6 +204,7 @@ class Bases:
     def _declare_affine(self) -> None:
         """Declare what is said of sums and products with constants, whatever the operator and the order of operands."""
         engine = self.egraph.engine
+        engine.relation("apart", "Expr")
         for relation in ("multiple", "sum_of"):
             engine.relation(relation, "Expr", "Expr")
             form = f"({relation} e x)"
@@ -235,7 +241,8 @@ class Bases:
         for child in linear(name, children):
             others = [each for each in children if each != child]
             constants = "".join(f" (isc {each})" for each in others)
-            rule("origins", f"{node}{constants}", put(f"({'sum_of' if is_sum else 'multiple'} e {child})"))
+            ruleset, relation = ("origins", "sum_of") if is_sum else ("sums", "multiple")
+            rule(ruleset, f"{node}{constants}", put(f"({relation} e {child})"))
             for each in others:
                 rule("settled", f"{node} (broad {each})", put("(term e)" if is_sum else "(factor e)"))
                 if not is_sum:
@@ -246,6 +253,13 @@ class Bases:
             same, other = ("unshifted", "unscaled") if is_sum else ("unscaled", "unshifted")
             stay = "unshifted" if is_sum else "still"
             clean = both + "".join(f" ({stay} {child})" for child in linear(name, children))
+            if is_sum:
+                rule("bases", both, _AFTER_OTHERS)
+                rule("bases", clean, put("(unshifted e)"))
+                rule("sums", both, put("(apart e)"))
+                for alike in ("(multiple c0 x) (multiple c1 x)", "(multiple c0 c1)", "(multiple c1 c0)", "(= c0 c1)"):
+                    rule("sums", f"(apart e) {node} {alike}", "(delete (apart e))")
+                both, clean = f"{both} (apart e)", f"{clean} (apart e)"
             rule("bases", both, _AFTER_OTHERS + put(f"({other} e)"))
             rule("bases", clean, f"(set (level e) {_LAST}) {put(f'({same} e)')}")
         if name == "divide":
