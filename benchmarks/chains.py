@@ -307,6 +307,17 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
         (8, 8),
         lambda x, i: nn.dense(x, normal(8, 8)) if i % 3 == 0 else relay.transpose(x) if i % 3 == 1 else x * number(0.5),
     ),
+    "maximum of x + a, x + b": ((4, 8), lambda x, i: relay.maximum(x + normal(8), x + normal())),
+    "where(known, x * a, x + b)": (
+        (4, 8),
+        lambda x, i: relay.where(relay.const(RNG.random((4, 8)) > 0.5), x * number(1.1), x + number(0.1)),
+    ),
+    "(x z a + x z b) y c": (
+        (4, 8),
+        lambda x, i: (lambda z, y: (x * z * number(0.5) + x * z * number(0.25)) * y * number(1.1))(
+            *[relay.var(f"{name}{i}", shape=(4, 8)) for name in "zy"]
+        ),
+    ),
     "scaled convolution": (
         (1, 4, 8, 8),
         lambda x, i: nn.relu(conv(x) * normal(4, 1, 1) + normal(4, 1, 1)),

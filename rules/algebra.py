@@ -236,9 +236,10 @@ def both_outward(
 
 
 def are_near(left: Array, right: Array) -> bool:
-    """Guard: two numbers that differ by roundings only."""
+    """Guard: two numbers other than 0 that differ by roundings only."""
     one, other = left.item(), right.item()
-    return bool(np.isfinite(one) and np.abs(one - other) <= 4 * float(finfo(left.dtype).eps) * np.abs(one))
+    is_number = one != 0 and np.isfinite(one)
+    return bool(is_number and np.abs(one - other) <= 4 * float(finfo(left.dtype).eps) * np.abs(one))
 
 
 # constants travel outward and meet

@@ -159,6 +159,12 @@ def quadratic(x: Any, link: int) -> Any:
     return x * x * number(0.1) + x * number(0.5) + number(0.2)
 
 
+def multiples(x: Any, link: int) -> Any:
+    """A sum of two multiples is one, from the start: what it is a factor of is no base."""
+    product = x * relay.var(f"z{link}", shape=(4, 8))
+    return (product * number(0.5) + product * number(0.25)) * relay.var(f"y{link}", shape=(4, 8)) * number(1.1)
+
+
 CHAINS = [(halved_gelu, 24), (shifted_sum, 2), (cube, 56), (quadratic, 5 * 24)]
 
 
@@ -205,6 +211,13 @@ def reshaped(x: Any, link: int) -> Any:
     return relay.reshape(x * number(1.01) + number(0.3), ((2, 16), (8, 4), (32,), (4, 8))[link % 4])
 
 
+def chosen(x: Any, link: int) -> Any:
+    """A choice by a condition that is known, or by which shift is greater."""
+    if link % 2:
+        return relay.maximum(x + relay.const(ARRAYS[link]), x + number(FLOATS[link]))
+    return relay.where(relay.const(ARRAYS[link] > 0), x * number(1 + abs(FLOATS[link]) / 10), x + number(0.1))
+
+
 LONG_CHAINS = [
     (reshaped, 2),
     (halves, 1),
@@ -215,6 +228,7 @@ LONG_CHAINS = [
     (between_arrays, 2),
     (clipped, 3),
     (doubled_activation, 2),
+    (chosen, 1),
 ]
 
 
@@ -240,6 +254,12 @@ def test_a_short_chain_costs_no_more_than_a_long_one(link: Callable[[Any, int], 
     longest = eqsat.extract(eqsat.saturate(chain(link, 80))).cost
     for length in (2, 4, 9):
         assert eqsat.extract(eqsat.saturate(chain(link, length))).cost <= longest + (length % 2)
+
+
+def test_one_scalar_is_left_of_sums_of_multiples() -> None:
+    saturation = eqsat.saturate(chain(multiples, 10))
+    assert saturation.stop_reason == "saturated"
+    assert eqsat.extract(saturation).cost == 2 * 10 + 1
 
 
 def test_a_scale_may_vanish_beside_a_shift_but_does_not_become_0() -> None:

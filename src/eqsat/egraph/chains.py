@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,7 +110,7 @@ class Chains(Runs[_Form]):
 
     def follow(self, node: Node, name: str, op: Op | None, value: Any) -> None:
         graph, children = self.graph, node.children
-        if not all(map(self._is_float, children)):
+        if not all(map(self._is_float, children[1:] if name == "where" else children)):
             return
         constants = [graph.constants.get(child) for child in children]
         chained, alone = [self.get(child, _Form(child)) for child in children], list(map(_Form, children))
@@ -226,7 +227,37 @@ class Chains(Runs[_Form]):
             return self._scaled(forms[1], constants[0])
         if name in ("add", "subtract"):
             return self._sum(name, forms, constants)
+        if name in ("maximum", "minimum"):
+            return self._one_of(forms, partial(self._extreme, name), chooses_shift=True)
+        if name == "where" and constants[0] is not None:
+            return self._one_of(forms[1:], partial(self._computed, "where", constants[0]))
         return None
+
+    def _one_of(
+        self, forms: Sequence[_Form], choose: Callable[[int, int], int | None], chooses_shift: bool = False
+    ) -> _Form | None:
+        """What chooses between two forms of one base: such a form, by what it chooses of their scales and shifts.
+
+        Args:
+            forms: The two.
+            choose: Finds what is chosen of two constants.
+            chooses_shift: Whether it does so only where the scales are equal.
+        """
+        one, other = forms
+        if one.core != other.core or any(bound is not None for each in forms for bound in (each.low, each.high)):
+            return None
+        if chooses_shift and one.scale != other.scale:
+            return None
+        found: dict[str, int | None] = {}
+        for place, neutral in (("scale", 1.0), ("shift", 0.0)):
+            pair = [getattr(each, place) for each in forms]
+            if pair[0] != pair[1]:
+                found[place] = choose(*[self._filled(neutral, one.core) if each is None else each for each in pair])
+        if not found or None in found.values():
+            return None
+        calls = sum(each.before + len(each.last) for each in forms) + 1
+        chosen = one._replace(**found, before=calls, last=())
+        return chosen if chosen.scale is None or self._has_scale(chosen) else None
 
     def _pooled(self, node: Node, attrs: Attrs, form: _Form) -> _Form | None:
         """A pool, which constants pass that lie along channels: a maximum of what grows, and averages of products."""
