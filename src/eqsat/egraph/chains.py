@@ -248,7 +248,7 @@ class Chains(Runs[_Form]):
             return None
         if chooses_shift and one.scale != other.scale:
             return None
-        found: dict[str, int | None] = {}
+        found: dict[str, Any] = {}
         for place, neutral in (("scale", 1.0), ("shift", 0.0)):
             pair = [getattr(each, place) for each in forms]
             if pair[0] != pair[1]:
