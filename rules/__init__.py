@@ -46,7 +46,7 @@ from eqsat.egraph.rule import (
     flatten,
     refer_by_name,
 )
-from eqsat.rules.activations import IN_SIGHT, activations, gates, recognised
+from eqsat.rules.activations import IN_SIGHT, activations, gates, recognised, unhalved
 from eqsat.rules.affine import affine
 from eqsat.rules.algebra import algebra
 from eqsat.rules.attended import attended, score_parts
@@ -214,6 +214,7 @@ __all__ = [
     "spelled",
     "successive",
     "type_of",
+    "unhalved",
     "uses_of",
     "value_of",
     "variables",

@@ -320,22 +320,6 @@ recognised = RuleSet(
             keeps_floats(half_of_one_plus_tanh_of_half, x),
             soundness=ROUNDING,
         ),
-        # the same of what is not halved
-        *[
-            rewrite(
-                f"twice-{name}",
-                whole,
-                found * scalar(2, x),
-                when(is_short_float, type_of(x)),
-                keeps_floats(whole, x),
-                soundness=ROUNDING,
-            )
-            for name, whole, found in (
-                ("gelu", one_plus_erf, nn.gelu(x)),
-                ("gelu-by-tanh", one_plus_tanh, nn.gelu(x, approximate="tanh")),
-                ("swish-by-tanh", one_plus_tanh_of_half, nn.swish(x)),
-            )
-        ],
     ],
 )
 
@@ -345,6 +329,26 @@ IN_SIGHT = {
     if isinstance(rule, Rewrite) and rule.contracts
 }
 """The rules that hide what a GELU is written as, which no longer do: for where it has no operator of its own."""
+
+# the same of what is not halved; of use where such a gate is one operator, and is found before
+unhalved = RuleSet(
+    "unhalved",
+    [
+        rewrite(
+            f"twice-{name}",
+            whole,
+            found * scalar(2, x),
+            when(is_short_float, type_of(x)),
+            keeps_floats(whole, x),
+            soundness=ROUNDING,
+        )
+        for name, whole, found in (
+            ("gelu", one_plus_erf, nn.gelu(x)),
+            ("gelu-by-tanh", one_plus_tanh, nn.gelu(x, approximate="tanh")),
+            ("swish-by-tanh", one_plus_tanh_of_half, nn.swish(x)),
+        )
+    ],
+)
 
 # ---- softmax
 
@@ -667,4 +671,4 @@ scaled_gates = RuleSet(
 
 gates = RuleSet("gates", [ramps, self_gated, scaled_gates])
 
-activations = RuleSet("activations", [clips, met_bounds, recognised, leaky, softmaxes])
+activations = RuleSet("activations", [clips, met_bounds, recognised, unhalved, leaky, softmaxes])

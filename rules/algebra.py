@@ -473,10 +473,14 @@ cancelling = RuleSet(
 )
 
 
-def by_number(name: str) -> Rewrite:
-    """f(x, (c, c, ..)) = f(x, c), where that is of the same shape"""
-    whole = is_op(name)(x, repeated_number)
-    number = compute(lambda value: value.reshape(-1)[:1].reshape(()), value_of(repeated_number))
+NEUTRAL = {"add": 0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": np.inf}
+
+
+def by_number(name: str, neutral: float) -> Rewrite:
+    """f(x, (c, c, ..)) = f(x, c), where that is of the same shape, and c not ``neutral``"""
+    repeated = repeated_number(neutral)
+    whole = is_op(name)(x, repeated)
+    number = compute(lambda value: value.reshape(-1)[0], value_of(repeated))
     return rewrite(f"{name}-by-repeated-number", whole, is_op(name)(x, number), keeps(whole, x))
 
 
@@ -490,6 +494,6 @@ def in_any_order(name: str) -> Rewrite:
 
 
 commuted = RuleSet("commuted", list(map(in_any_order, COMMUTATIVE)))
-by_numbers = RuleSet("by-numbers", list(map(by_number, ("add", "multiply", "maximum", "minimum"))))
+by_numbers = RuleSet("by-numbers", [by_number(name, neutral) for name, neutral in NEUTRAL.items()])
 
 algebra = RuleSet("algebra", [neutral, canonical, meeting, cancelling, repeated, commuted, by_numbers, functions])

@@ -87,19 +87,28 @@ class Nowhere:
 
 @dataclass(frozen=True)
 class Repeated:
-    """Whether an array is one number, several times."""
+    """Whether an array is one number other than ``neutral``, several times."""
 
+    neutral: float
     asks_each_element = True
 
     def __call__(self, array: Array) -> bool:
-        return bool(array.size > 1 and array.dtype.kind != "b" and np.all(array == array.item(0)))
+        if array.size < 2 or array.dtype.kind == "b" or array.item(0) == self.neutral:
+            return False
+        return bool(np.all(array == array.item(0)))
 
     def example(self, shape: tuple[int, ...], dtype: str) -> Array:
         return np.full(shape, 3).astype(dtype)
 
 
 nonzero = is_constant(label="nonzero", predicate=Nowhere(0))
-repeated_number = is_constant(label="repeated_number", predicate=Repeated())
+
+
+def repeated_number(neutral: float) -> ConstantPattern:
+    """A constant whose elements are one number other than ``neutral``."""
+    return is_constant(label="repeated", predicate=Repeated(neutral))
+
+
 all_true, all_false = (is_constant(label=f"all_{value}", predicate=Every(value)) for value in (True, False))
 
 

@@ -66,7 +66,8 @@ def test_rules_that_a_model_is_not_optimized_by_are_not_blamed(monkeypatch: pyte
     rounding = rewrite("forget-tanh", relu(tanh(x)), relu(x), soundness=Soundness.ROUNDING)
     for module in ("optimize", "blame"):
         monkeypatch.setattr(sys.modules[f"eqsat.onnx.{module}"], "default", RuleSet("default", [rounding]))
-    monkeypatch.setattr(sys.modules["eqsat.onnx.optimize"], "WITHOUT_ATTENTION", RuleSet("default", [rounding]))
+    for name in ("WITHOUT_ATTENTION", "WITHOUT_GELU"):
+        monkeypatch.setattr(sys.modules["eqsat.onnx.optimize"], name, RuleSet("default", [rounding]))
     plain = "(float[4] x) => (float[4] y) { a = Tanh (x) y = Relu (a) }"
     quantized = """(float[4] x) => (float[4] y, uint8[4] q)
         { a = Tanh (x) y = Relu (a) q, scale, point = DynamicQuantizeLinear (y) }"""

@@ -37,7 +37,7 @@ from eqsat.onnx.upgrade import at_opset
 from eqsat.pipeline.extract import Extraction, Extractions
 from eqsat.pipeline.options import ModelKeywords, Options, Rules, takes
 from eqsat.relay.expr import Expr, Function
-from eqsat.rules import RuleSet, Soundness, attending, default, in_sight
+from eqsat.rules import RuleSet, Soundness, attending, default, in_sight, unhalved
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +49,9 @@ ATTENTION_SINCE = 23
 
 WITHOUT_ATTENTION = default.without(*[rule.name for rule in attending if rule.soundness is not Soundness.FINITE])
 """The default rules, without those that introduce these operators."""
+
+WITHOUT_GELU = WITHOUT_ATTENTION.without(*[rule.name for rule in unhalved])
+"""The same without those that only find what is one operator since then."""
 
 
 @dataclass(frozen=True)
@@ -334,7 +337,9 @@ def rules_for(model: ir.Model, attends: bool = False) -> RuleSet:
         model: The model.
         attends: Whether operators for attention are available even if the opset of the model has none.
     """
-    found = default if attends or opset_of(model) >= ATTENTION_SINCE else WITHOUT_ATTENTION
+    opset = opset_of(model)
+    older = WITHOUT_ATTENTION if opset >= GELU_SINCE else WITHOUT_GELU
+    found = default if attends or opset >= ATTENTION_SINCE else older
     # scales that are computed from the values they quantize magnify every rounding
     quantizes_by_values = any(node.op_type.startswith("DynamicQuantize") for node in nodes_of(model.graph))
     return found.sound(Soundness.EXACT) if quantizes_by_values else found
