@@ -7,6 +7,7 @@ values; DenseToSparse and Conv2dToSparse need sparse operators; Legalize and Alt
 equations; CanonicalizeCast undoes sharing; and others move bindings and functions, which an e-graph does not have.
 """
 
+from functools import lru_cache
 from typing import Any
 
 from eqsat.egraph.author import (
@@ -43,7 +44,6 @@ from eqsat.egraph.rule import (
     Rule,
     RuleSet,
     Soundness,
-    flatten,
     refer_by_name,
 )
 from eqsat.rules.activations import IN_SIGHT, activations, gates, recognised, unhalved
@@ -171,8 +171,13 @@ def in_sight(rules: Any) -> RuleSet:
     Args:
         rules: Rules and rule sets.
     """
+    return _in_sight(rules) if isinstance(rules, RuleSet) else _in_sight(RuleSet("", rules))
+
+
+@lru_cache(maxsize=32)
+def _in_sight(rules: RuleSet) -> RuleSet:
     shipped = {id(rule): IN_SIGHT[rule.name] for rule in recognised if rule.name in IN_SIGHT}
-    return RuleSet(getattr(rules, "name", ""), [shipped.get(id(rule), rule) for rule in flatten(rules)])
+    return RuleSet(rules.name, [shipped.get(id(rule), rule) for rule in rules])
 
 
 __all__ = [

@@ -28,7 +28,7 @@ def live(graph: Expr, *some: object) -> list[str]:
     """The rules that were compiled in the end."""
     runner = Runner(EGraph(), graph, infer_types(graph), Schedule.of(some), eqsat.Limits())
     runner.run()
-    return [turn.name for turn in runner.turns.values() if turn.runner.is_live]
+    return [turn.entry.name for turn in runner.turns.values() if turn.runner.is_live]
 
 
 def test_operators_that_never_meet_wake_no_rule() -> None:

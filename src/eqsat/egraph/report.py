@@ -91,7 +91,10 @@ class Report:
 
     def rule(self, name: str) -> RuleReport:
         """Return the entry of a rule; it is created if there is none."""
-        return self.rules.setdefault(name, RuleReport(name))
+        entry = self.rules.get(name)
+        if entry is None:
+            entry = self.rules[name] = RuleReport(name)
+        return entry
 
     def refuse(self, name: str, reason: str) -> None:
         """Count a refusal."""

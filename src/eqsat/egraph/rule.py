@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from itertools import count, pairwise
 from typing import Any, TypeAlias
 
@@ -251,7 +251,7 @@ class Rewrite(_AnyRule):
     contracts: bool = False
     early: bool = False
 
-    @property
+    @cached_property
     def moves_scalars(self) -> bool:
         """Whether the rule moves scalars, or combines constants at a base."""
         return bool(self.bases) or any(each.place != GIVEN for each in self.settled)
@@ -496,6 +496,8 @@ def flatten(rules: Any) -> list[Rule]:
     Raises:
         RuleError: An element is of another kind, or two different rules have the same name.
     """
+    if isinstance(rules, RuleSet):
+        return list(rules.rules)
     known: dict[Hashable, Rule] = {}
     names: set[str] = set()
     for item in rules if _are_several(rules) else (rules,):

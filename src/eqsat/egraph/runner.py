@@ -20,7 +20,7 @@ from eqsat.egraph.lower import Lowered, lower, places_among
 from eqsat.egraph.numbers import Numbers
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.python_rules import ClassExpressions, PythonRuleRunner
-from eqsat.egraph.report import IterationReport, Limits, Report
+from eqsat.egraph.report import IterationReport, Limits, Report, RuleReport
 from eqsat.egraph.rule import (
     ComposeChains,
     FoldConstants,
@@ -30,7 +30,6 @@ from eqsat.egraph.rule import (
     Rule,
     identity,
     refs_of,
-    swapped_operator,
 )
 from eqsat.egraph.schedule import Phase, Schedule
 from eqsat.egraph.snapshot import Snapshot, take_snapshot
@@ -67,7 +66,7 @@ class _Turn:
     """A rule's place in the loop."""
 
     runner: RewriteCompiler | PythonRuleRunner | InjectivityRunner
-    name: str
+    entry: RuleReport
     kind: str = ""
     """``early`` or ``meets`` for a rule that runs to its end before others."""
     banned_until: int = 0
@@ -123,7 +122,7 @@ class Runner:
         self.journal = Journal(self.egraph.vocabulary) if explain else None
         self.trace = Trace(self.egraph.engine) if traces else None
         self._watchers = [each for each in (self.journal, self.trace) if each is not None]
-        self.egraph.commutative = frozenset(filter(None, map(swapped_operator, schedule.rules)))
+        self.egraph.commutative = schedule.commutative
         limit, given, told = 0, 0, None
         if folding is not None:
             limit, given = folding.limit, folding.given
@@ -170,11 +169,10 @@ class Runner:
         lowered = lower(self.egraph, self.root, self.types)
         self.egraph.flush()
         self.egraph.given_count = self.egraph.handle_count
-        refs = [ref for rule in self.schedule.rules for ref in refs_of(rule)]
-        asked = {ref.kind for ref in refs}
-        if "uses" in asked or any(isinstance(rule, Rewrite) and rule.settled for rule in self.schedule.rules):
+        if "uses" in self.schedule.asked:
             self.egraph.count_uses(lowered.nodes, lowered.root)
-        if "place" in asked:
+        if "place" in self.schedule.asked:
+            refs = [ref for rule in self.schedule.rules for ref in refs_of(rule)]
             places = places_among(lowered.handles, [ref.pattern for ref in refs if ref.kind == "place"])
             self.egraph.number_places((lowered.handles[node], place) for node, place in places.items())
         if self.names is not None:
@@ -210,10 +208,9 @@ class Runner:
             runner = make(self.egraph, rule, index, self.names, self.report.refuse, self.fail)
         else:
             return None
-        self.report.rule(rule.name)
         is_early = isinstance(rule, Injectivity) or (isinstance(rule, Rewrite) and (rule.contracts or rule.early))
         meets = isinstance(rule, Rewrite) and rule.moves_scalars
-        return _Turn(runner, rule.name, "meets" if meets else "early" if is_early else "")
+        return _Turn(runner, self.report.rule(rule.name), "meets" if meets else "early" if is_early else "")
 
     def _loop(self) -> str:
         """Go through the schedule; the stop reason."""
@@ -272,7 +269,7 @@ class Runner:
 
     def _matches(self) -> int:
         """How often the rules of the phase have matched so far."""
-        return sum(self.report.rule(turn.name).matches for turn in self.current)
+        return sum([turn.entry.matches for turn in self.current])
 
     def _follow_up(self, iteration: int, before: int) -> None:
         """Run the rules that have ever matched a few steps further, as long as they match in few places.
@@ -290,7 +287,7 @@ class Runner:
             if found == 0 or found * _FEW > self._nodes:
                 break
             before += found
-            matched = [turn for turn in self.current if self.report.rule(turn.name).matches]
+            matched = [turn for turn in self.current if turn.entry.matches]
             if not self._step([turn for turn in matched if turn.banned_until <= iteration]):
                 break
             self._check_time()
@@ -456,13 +453,13 @@ class Runner:
             changed |= updated
             found |= matched
             self._count(matched, updated)
-            self._after_rules([turn.name for turn in batch], updated)
+            self._after_rules([turn.entry.name for turn in batch], updated)
         return found, changed
 
     def _count(self, matched: dict[_Turn, int], updated: bool) -> bool:
         """Report what rules matched that acted; whether they may have changed anything."""
         for turn, matches in matched.items():
-            entry = self.report.rule(turn.name)
+            entry = turn.entry
             entry.matches += matches
             entry.updates += updated and matches > 0
             self._nodes += matches * turn.runner.growth
@@ -479,7 +476,7 @@ class Runner:
         for name, matches in run.matches.items():
             turn = turn_of[name.split("_")[0]]
             found[turn] = found.get(turn, 0) + matches
-            self.report.rule(turn.name).seconds += run.seconds.get(name, 0.0)
+            turn.entry.seconds += run.seconds.get(name, 0.0)
         return found, run.updated
 
     def _tick(self, updated: bool) -> None:
@@ -491,7 +488,7 @@ class Runner:
         if backoff is not None and matches > max(backoff.match_limit, self.egraph.handle_count) << turn.bans:
             turn.banned_until = iteration + 1 + (backoff.ban_length << turn.bans)
             turn.bans += 1
-            self.report.rule(turn.name).bans += 1
+            turn.entry.bans += 1
 
     def _run_applies(self, iteration: int) -> bool:
         """The second half of rules that asked Python something; a rule banned just now keeps its matches."""
@@ -522,11 +519,11 @@ class Runner:
             applied = live[turn].apply()
             self._tick(applied)
             changed |= applied
-            entry = self.report.rule(turn.name)
+            entry = turn.entry
             entry.seconds += time.perf_counter() - start
             entry.matches += live[turn].matches - before
             entry.updates += applied
-            self._after_rules([turn.name], applied)
+            self._after_rules([turn.entry.name], applied)
         return changed
 
     def _settle(self) -> bool:

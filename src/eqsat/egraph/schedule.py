@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from eqsat.brief import one_line
-from eqsat.egraph.rule import Rule, flatten
+from eqsat.egraph.rule import Rewrite, Rule, RuleSet, flatten, refs_of, swapped_operator
 from eqsat.errors import LimitError
 
 
@@ -77,7 +77,9 @@ class Schedule:
     @staticmethod
     def of(rules: Any) -> Schedule:
         """``rules`` if it is a schedule, else one phase of them that runs until it is saturated."""
-        return rules if isinstance(rules, Schedule) else Schedule((Phase.of(rules),))
+        if isinstance(rules, Schedule):
+            return rules
+        return _of_set(rules) if isinstance(rules, RuleSet) else Schedule((Phase.of(rules),))
 
     def beside(self, rules: Any) -> Schedule:
         """The schedule with further rules that act in every phase."""
@@ -88,3 +90,20 @@ class Schedule:
     def rules(self) -> tuple[Rule, ...]:
         """The rules of all phases, each once."""
         return tuple(flatten([rule for phase in self.phases for rule in phase.rules]))
+
+    @cached_property
+    def commutative(self) -> frozenset[str]:
+        """The operators of which a rule is the commutative law."""
+        return frozenset(filter(None, map(swapped_operator, self.rules)))
+
+    @cached_property
+    def asked(self) -> frozenset[str]:
+        """The kinds of what guards are given, and ``uses`` where rules ask for settled values."""
+        settles = any(isinstance(rule, Rewrite) and rule.settled for rule in self.rules)
+        return frozenset(ref.kind for rule in self.rules for ref in refs_of(rule)) | ({"uses"} if settles else set())
+
+
+@lru_cache(maxsize=32)
+def _of_set(rules: RuleSet) -> Schedule:
+    """The schedule of a rule set, made once: many graphs are saturated under the same rules."""
+    return Schedule((Phase.of(rules),))
