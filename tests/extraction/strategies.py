@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -42,12 +43,28 @@ def extractions(draw: st.DrawFn, of: st.SearchStrategy[Problem]) -> tuple[Proble
     return problem, tree(other).choice.tolist()
 
 
+def choices(problem: Problem) -> Iterator[list[int]]:
+    """Every choice for the roots and what it needs, which may be circular."""
+    partial: list[tuple[dict[int, int], list[int]]] = [({}, problem.roots.tolist())]
+    while partial:
+        chosen, needed = partial.pop()
+        needed = [each for each in needed if each not in chosen]
+        if not needed:
+            yield [chosen.get(each, -1) for each in range(len(problem.class_nodes))]
+        else:
+            first, *rest = needed
+            partial += [
+                ({**chosen, first: node}, [*rest, *problem.children[node]]) for node in problem.class_nodes[first]
+            ]
+
+
 def optimum(problem: Problem) -> float:
     """The least DAG cost, by trying every choice."""
-    best = math.inf
-    for choice in itertools.product(*[nodes or [-1] for nodes in problem.class_nodes]):
-        try:
-            best = min(best, dag_cost(problem, choice))
-        except ExtractionError:
-            continue
-    return best
+    return min(costs(problem), default=math.inf)
+
+
+def costs(problem: Problem) -> Iterator[Any]:
+    """The DAG costs of all extractions."""
+    for choice in choices(problem):
+        with suppress(ExtractionError):  # it is circular
+            yield dag_cost(problem, choice)

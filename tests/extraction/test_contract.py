@@ -44,7 +44,7 @@ def test_classes_that_need_each_other_alone_do_not_matter() -> None:
         assert extractor(problem).cost == 6.0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(problem=problems(max_nodes=2) | problems(least_cost=-2, max_nodes=2))
 def test_costs_of_trees_graphs_and_the_optimum_stay(problem: Problem) -> None:
     small = Contraction(problem)

@@ -14,7 +14,7 @@ from .strategies import optimum, problems
 from .test_extractors import random_graph
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(problem=problems() | problems(least_cost=-2))
 def test_it_finds_the_optimum_and_proves_it(problem: Problem) -> None:
     bound, choice = cp_sat.solve(problem, tree(problem).choice.tolist(), 20.0, 0)

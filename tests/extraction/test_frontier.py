@@ -18,7 +18,7 @@ from eqsat.extraction.frontier import decide
 from .strategies import Classes, optimum, problems
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(problem=problems() | problems(least_cost=-2))
 def test_what_is_decided_is_cheapest(problem: Problem) -> None:
     choice = decide(problem)

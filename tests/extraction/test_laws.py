@@ -47,7 +47,7 @@ def test_no_extraction_is_dearer_than_the_one_given(method: str, given: tuple[Pr
 
 
 @pytest.mark.parametrize("quickly", [True, False])
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(problem=problems() | SIGNED)
 def test_exact_finds_the_optimum_and_proves_it(quickly: bool, problem: Problem) -> None:
     # what is done where classes cannot be decided one by one must be right too
@@ -58,7 +58,7 @@ def test_exact_finds_the_optimum_and_proves_it(quickly: bool, problem: Problem) 
 
 
 @pytest.mark.parametrize("limit", ["simplify._WIDE", "simplify._SIBLINGS", "necessary._LIMIT", "simplify.none"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(problem=problems() | SIGNED)
 def test_simplify_keeps_the_optimum_and_maps_back(limit: str, problem: Problem) -> None:
     # what is done beyond each of its limits on sizes must be right too

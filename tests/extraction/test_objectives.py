@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from eqsat.extraction import EXTRACTORS, Problem, dag_cost, exact, extract, writ
 from eqsat.extraction.frontier import decide
 from eqsat.extraction.simplify import simplify
 
-from .strategies import extractions, problems
+from .strategies import costs, extractions, problems
 
 FRACTIONS = (1.0, 0.1, 1 / 3, 1e-3, 0.7e6)
 """Sums of what these numbers are multiplied by depend on their order."""
@@ -39,12 +38,7 @@ PROBLEMS = several(problems() | problems(least_cost=-2))
 
 def optimum(problem: Problem) -> tuple[float, ...]:
     """The least cost by trying every choice."""
-    left = []
-    for choice in itertools.product(*[nodes or [-1] for nodes in problem.class_nodes]):
-        try:
-            left.append(dag_cost(problem, choice))
-        except ExtractionError:
-            continue
+    left = list(costs(problem))
     for objective in range(problem.cost.shape[1]):
         least = min(cost[objective] for cost in left)
         left = [cost for cost in left if cost[objective] <= least + problem.tolerance(least, objective)]
@@ -61,7 +55,7 @@ def solve(method: str, problem: Problem, **limits: Any):
 
 
 @pytest.mark.parametrize("quickly", [True, False])
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(problem=PROBLEMS)
 def test_exact_finds_the_first_of_all_choices(quickly: bool, problem: Problem) -> None:
     with mock.patch("eqsat.extraction.branch_and_cut.decide", side_effect=decide if quickly else [None] * 99):
@@ -71,7 +65,7 @@ def test_exact_finds_the_first_of_all_choices(quickly: bool, problem: Problem) -
     assert result.lower_bound == result.cost
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(problem=PROBLEMS)
 def test_what_is_decided_class_by_class_is_the_first_of_all_choices(problem: Problem) -> None:
     choice = decide(problem)
@@ -80,7 +74,7 @@ def test_what_is_decided_class_by_class_is_the_first_of_all_choices(problem: Pro
 
 
 @pytest.mark.parametrize("limit", ["simplify._WIDE", "simplify._SIBLINGS", "necessary._LIMIT", "simplify.none"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(problem=PROBLEMS)
 def test_simplify_keeps_the_first_of_all_choices(limit: str, problem: Problem) -> None:
     with mock.patch(f"eqsat.extraction.{limit}", 1, create=limit == "simplify.none"):
