@@ -25,7 +25,7 @@ def chain(length):
 rules = [rewrite("relu-twice", relay.nn.relu(relay.nn.relu(x)), relay.nn.relu(x))]
 limits = eqsat.Limits(nodes=10**6, seconds=600)
 eqsat.saturate(chain(1000), rules, limits)  # loads all that is needed
-graph = chain(120_000)
+graph = chain(40_000)
 gc.collect()
 before = resident_bytes()
 saturation = eqsat.saturate(graph, rules, limits)

@@ -185,7 +185,7 @@ def patterns(draw: st.DrawFn) -> DFPattern:
     return made[-1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(patterns(), graphs())
 def test_queries_find_every_root_of_the_graph_matcher(pattern: DFPattern, graph: Expr) -> None:
     try:
