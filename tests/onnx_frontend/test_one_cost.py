@@ -47,8 +47,8 @@ def told(network) -> str:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_variants_of_small_networks_come_to_one_cost(name: str) -> None:
-    network = spellings.of_variants(DATA / "variants" / f"{name}.onnx", count=6, steps=10, seed=0, rules=MADE_BY)
-    assert len(network.spellings) == 7
+    network = spellings.of_variants(DATA / "variants" / f"{name}.onnx", count=4, steps=10, seed=0, rules=MADE_BY)
+    assert len(network.spellings) == 5
     assert network.agrees, told(network)
 
 
@@ -59,8 +59,11 @@ NOT_YET = {(18, "bert"): {"bert.sdpa.script"}}
 """Spellings that come to another cost, since rules on their masks and scales are missing, by opset and network."""
 
 
-@pytest.mark.parametrize("opset", [18, 23])
-@pytest.mark.parametrize("name", EXPORTED)
+CASES = [*[(name, 23) for name in EXPORTED], *[(name, 18) for name in ("bert", "llama", "t5_encoder")]]
+"""Each network where attention is one node, and those of different masks, positions and norms where it has none."""
+
+
+@pytest.mark.parametrize(("name", "opset"), CASES)
 def test_spellings_of_exporters_compute_the_same_and_come_to_one_cost(name: str, opset: int) -> None:
     network = spellings.of_files(EXPORTED[name], opset)
     assert not any(each.problem for each in network.spellings), told(network)
