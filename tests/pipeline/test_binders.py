@@ -60,7 +60,7 @@ def values(graph: Expr) -> Any:
     return evaluate(graph, {var.name_hint: given[var.name_hint] for var in free_vars(graph)})
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(graph=binding_graphs())
 def test_no_bound_variable_escapes_and_values_are_kept(graph: Expr) -> None:
     best = eqsat.optimize(graph)

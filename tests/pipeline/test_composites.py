@@ -104,7 +104,7 @@ def hash_of(name: str) -> int:
     return sum(map(ord, name))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(graph=graphs(), table=tables(), cost=COSTS)
 def test_the_cover_costs_no_more_than_merge_composite_in_any_order(graph, table, cost) -> None:
     best = composed(graph, table, cost)
@@ -115,7 +115,7 @@ def test_the_cover_costs_no_more_than_merge_composite_in_any_order(graph, table,
     assert_same_values(graph["main"], best.module["main"])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(graph=graphs(), table=tables(), data=st.data())
 def test_the_order_of_the_table_does_not_matter(graph, table, data) -> None:
     shuffled = data.draw(st.permutations(table))
@@ -123,7 +123,7 @@ def test_the_order_of_the_table_does_not_matter(graph, table, data) -> None:
     assert_structural_equal(first, second)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(graph=graphs(), table=tables(size=5))
 def test_what_does_not_overlap_is_merged_as_relay_merges_it(graph, table) -> None:
     table = distinct(graph, table)

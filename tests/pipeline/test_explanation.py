@@ -138,7 +138,7 @@ def inner_nodes(graph: Expr) -> set[Expr]:
     return {node for node in relay.visitor.post_order(graph, children=region_children) if region_children(node)}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(graph=typed_graphs())
 def test_each_rewrite_keeps_the_values(graph: Expr) -> None:
     explanation, best = explained(graph)
@@ -156,7 +156,7 @@ def test_each_rewrite_keeps_the_values(graph: Expr) -> None:
     assert set(explanation.origins.values()) <= {"input", "fold-constants", *(rule.name for rule in rules.default)}
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(graph=typed_graphs())
 @example(graph=-relay.var("x", shape=(4, 4)) - relay.var("x", shape=(4, 4)))
 def test_to_be_explained_changes_nothing(graph: Expr) -> None:

@@ -26,7 +26,7 @@ MODELS = [extraction.OpCount(), extraction.Roofline("cpu")]
 
 
 @pytest.mark.parametrize("rule_set", SETS, ids=lambda each: each.name)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(graph=typed_graphs(), model=st.sampled_from(MODELS))
 def test_the_result_computes_what_the_input_does_and_costs_no_more(rule_set, graph: Expr, model) -> None:
     best = eqsat.extract(eqsat.saturate(graph, rule_set), model)
@@ -37,7 +37,7 @@ def test_the_result_computes_what_the_input_does_and_costs_no_more(rule_set, gra
     assert again == pytest.approx(best.cost, rel=1e-6)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(graph=typed_graphs(), seed=st.integers(0, 1000))
 def test_the_order_of_the_rules_does_not_matter(graph: Expr, seed: int) -> None:
     shuffled = random.Random(seed).sample(list(rules.default), len(rules.default))
@@ -69,7 +69,7 @@ def biased_between_shifts() -> Expr:
     return relay.nn.bias_add(numbers(6, 5) + product, numbers(5), axis=-1) + numbers(6, 5)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @example(graph=biased_and_shifted_along_another_axis(), seed=0)
 @example(graph=scaled_between_biases(), seed=0)
 @example(graph=biased_between_shifts(), seed=0)
@@ -82,7 +82,7 @@ def test_no_rewrite_order_beats_saturation(graph: Expr, seed: int) -> None:
         assert_same_values(graph, row.expr)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(graph=typed_graphs())
 def test_the_pass_computes_the_same_and_leaves_every_node_typed(graph: Expr) -> None:
     module = eqsat.IRModule.from_expr(graph)
@@ -91,7 +91,7 @@ def test_the_pass_computes_the_same_and_leaves_every_node_typed(graph: Expr) -> 
     assert all(node.checked_type for node in nodes(better["main"].body))
 
 
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graph=mixed_graphs())
 def test_without_rules_the_result_is_what_was_given(graph: Expr) -> None:
     best = eqsat.optimize(graph, rules=[])
@@ -100,7 +100,7 @@ def test_without_rules_the_result_is_what_was_given(graph: Expr) -> None:
     assert_structural_equal(without_copies(eqsat.optimize(module, rules=[])["main"]), without_copies(module["main"]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(graph=st.one_of(mixed_graphs(), typed_graphs()), rule_set=st.sampled_from([rules.default, ()]))
 def test_the_text_of_every_result_parses_to_an_equal_module(graph: Expr, rule_set) -> None:
     module = eqsat.optimize(relay.transform.InferType()(eqsat.IRModule.from_expr(graph)), rules=rule_set)
@@ -117,7 +117,7 @@ def twice_a_shifted_quotient() -> Expr:
     return shifted / relay.const(np.float32(1)) + shifted / relay.const(np.float32(1))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @example(graph=twice_a_shifted_quotient())
 @given(graph=typed_graphs(size=6))
 def test_rules_that_wait_find_what_all_rules_find_at_once(graph: Expr) -> None:

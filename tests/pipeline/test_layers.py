@@ -65,7 +65,7 @@ def assert_same(one: Extraction, other: Extraction) -> None:
     assert_same_values(one.expr, other.expr)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(network=networks(), model=st.sampled_from([extraction.OpCount(), extraction.Roofline("cpu")]))
 def test_the_result_is_that_of_the_whole(network: Network, model: Callable[[CostNode], float]) -> None:
     function = network.function()

@@ -95,9 +95,9 @@ def test_an_operator_may_be_passed_as_a_value() -> None:
 
 
 @pytest.mark.parametrize("bind", [False, True])
-def test_depth_of_100000_nodes(bind: bool) -> None:
+def test_depth_of_many_nodes(bind: bool) -> None:
     x = relay.var("x", shape=())
-    steps = [relay.var(f"v{i}") for i in range(50_000)] if bind else []
+    steps = [relay.var(f"v{i}") for i in range(10_000)] if bind else []
     value: Any = x
     if bind:
         body: Any = steps[-1]
@@ -105,7 +105,7 @@ def test_depth_of_100000_nodes(bind: bool) -> None:
             body = relay.Let(step, relay.negative(before), body)
         value = body
     else:
-        for _ in range(100_000):
+        for _ in range(20_000):
             value = relay.negative(value)
     assert evaluate(value, {x: np.float32(7)}) == 7
 

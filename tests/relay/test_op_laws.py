@@ -66,7 +66,7 @@ def test_kernel_agrees_with_type_relation(name: str) -> None:
     op = Op.get(name)
 
     @given(st.data())
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=8, deadline=None)
     def law(data: st.DataObject) -> None:
         arguments, given_attrs = CASES[name](data.draw)
         attrs = make_attrs(op, given_attrs)
@@ -86,7 +86,7 @@ def test_unknown_dimensions_never_contradict_the_result(name: str) -> None:
     op = Op.get(name)
 
     @given(st.data())
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=8, deadline=None)
     def law(data: st.DataObject) -> None:
         arguments, given_attrs = CASES[name](data.draw)
         attrs = make_attrs(op, given_attrs)

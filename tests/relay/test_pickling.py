@@ -31,7 +31,7 @@ def again(value: Any) -> Any:
     return pickle.loads(pickle.dumps(value))
 
 
-@pytest.mark.parametrize("length", [1, 2, 997, 998, 999, 1000, 1001, 1999, 2000, 100_000])
+@pytest.mark.parametrize("length", [1, 2, 997, 998, 999, 1000, 1001, 1999, 2000, 20_000])
 def test_a_graph_of_any_depth_comes_back(length: int) -> None:
     """Pickle takes the nodes of a list a thousand at a time."""
     assert structural_equal(again(chain(length)), chain(length), map_free_vars=True)
@@ -105,7 +105,7 @@ def test_modules_come_back_and_copies_are_independent() -> None:
 
 
 def test_copies_of_what_is_immutable_are_the_thing_itself() -> None:
-    deep = chain(100_000)
+    deep = chain(20_000)
     for each in (deep, relay.const(1.0), relay.const(1.0).data, relay.nn.softmax(x).attrs, relay.TensorType((2,))):
         assert copy.copy(each) is each
         assert copy.deepcopy([each])[0] is each

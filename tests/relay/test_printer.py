@@ -212,9 +212,9 @@ class TestVersions:
 class TestLargeGraphs:
     def test_a_chain_takes_one_line_a_node(self) -> None:
         expr: relay.Expr = x()
-        for _ in range(100_000):
+        for _ in range(20_000):
             expr = relay.nn.relu(expr)
-        assert str(expr).count("\n") == 100_000
+        assert str(expr).count("\n") == 20_000
 
     def test_a_chain_of_lets(self) -> None:
         expr: relay.Expr = relay.const(1)

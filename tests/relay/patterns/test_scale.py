@@ -25,7 +25,7 @@ from eqsat.relay.visitor import post_order
 from .helpers import matches, variables
 from .test_rewrite import Recorder
 
-DEPTH = 20_000
+DEPTH = 10_000
 
 
 def conv_chain(blocks: int) -> relay.Expr:
