@@ -30,7 +30,9 @@ _ROUNDS, _PROGRESS = 6, 0.01  # cutting stops when that many rounds close less t
 _RESTARTS = 1  # integer solutions with a cycle after which levels forbid them all
 _SMALL, _FEW = 5_000, 30  # up to so many nodes, a proof mostly takes less than more than so many idle kicks
 _QUICK = 1 / 16  # of the effort of deciding class by class, before all else; most that is decided takes less
+_RELAXING = 0.5  # share of the time left for a relaxation, after which no proof is to be expected
 _FIRST_TRY = 1.0  # seconds for HiGHS before the search goes on, and CP-SAT is asked
+_NEAR = 0.05  # of the cost: where the bound is farther off, a proof is unlikely, and the search gets more time
 _SECOND_OPINION, _SECOND_SHARE = 6.0, 0.2  # seconds, and share of the time left, for CP-SAT; the rest is for HiGHS
 _TIME_OVER = "stopped by the time limit"
 _SHRINK = 0.95  # worth starting over where reduced costs leave at most this share of the nodes
@@ -131,12 +133,14 @@ class BranchAndCut:
             if parts := independent(current):
                 return self._solve(parts, deadline)
             search = Search(current, self.seed)
-            self._kick(search, deadline, _FEW if current.num_nodes <= _SMALL else self.patience)
+            self._kick(search, deadline, _FEW if current.num_nodes <= _SMALL else self.patience, self.share)
             if deadline.passed():
                 break
             relaxation, cuts = Relaxation(current, self.seed, self._limits()), Cuts(current, deadline)
             if not self._tighten(relaxation, cuts, search, deadline):
-                return self._stopped(relaxation)
+                message = self._stopped(relaxation)
+                self._kick(search, deadline, self.patience, 1.0)
+                return message
             keep = self._worth_keeping(relaxation)
             if not self._closed() and keep.mean() > _SHRINK:
                 if current.num_nodes != decided and (choice := decide(current, deadline)) is not None:
@@ -227,10 +231,10 @@ class BranchAndCut:
         bound = min(self.cost[self.level], self._constant(self.level) + small_bound)
         self.bound[self.level] = max(self.bound[self.level], bound)
 
-    def _kick(self, search: Search, deadline: Deadline, patience: int) -> None:
-        """Search on, and take what is found."""
+    def _kick(self, search: Search, deadline: Deadline, patience: int, share: float) -> None:
+        """Search on, for a share of the time left, and take what is found."""
         try:
-            improve(search, deadline.within(self.share * deadline.left()), patience)
+            improve(search, deadline.within(share * deadline.left()), patience)
         finally:  # also where Ctrl-C strikes
             if search.choice:
                 self._offer(search.choice)
@@ -240,7 +244,7 @@ class BranchAndCut:
         step = granularity(relaxation.cost)
         bounds: list[float] = []
         while True:
-            if not relaxation.solve(deadline.left()):
+            if not relaxation.solve(_RELAXING * deadline.left()):
                 return False
             bounds.append(relaxation.bound)
             self._raise_bound(relaxation.bound, step)
@@ -275,9 +279,13 @@ class BranchAndCut:
 
     def _branch(self, relaxation: Relaxation, cuts: Cuts, search: Search, deadline: Deadline) -> str:
         relaxation.require_integers()
-        self._branch_until(deadline.within(_FIRST_TRY), relaxation, cuts, search)
+        self._branch_until(deadline.within(min(_FIRST_TRY, deadline.left() / 2)), relaxation, cuts, search)
         if not self._closed() and not deadline.passed():
-            self._kick(search, deadline, self.patience)
+            cost = self.cost[self.level]
+            if cost - self.bound[self.level] <= _NEAR * abs(cost):
+                self._kick(search, deadline, _FEW, self.share)
+            else:
+                self._kick(search, deadline, self.patience, 2 * self.share)
             if cp_sat.available():
                 self._ask_cp_sat(relaxation, search, deadline)
         if self._closed():

@@ -19,6 +19,9 @@ from .simplify import simplify
 from .solution import Result, finish
 
 PATIENCE = 300  # kicks in a row that save nothing before the search ends
+_ROUND = 50  # kicks from one annealing to the next
+_STEPS, _STEPS_PER_NODE, _DOUBLED = 20_000, 16, 2  # of the first annealing at most, and how often that is doubled
+_HEATS = 0.1, 0.5  # of every other annealing
 SIMPLIFYING = 0.5  # share of the time left that simplification may take
 
 
@@ -77,10 +80,21 @@ def _climb(
 
 
 def improve(search: Search, deadline: Deadline, patience: int) -> None:
-    """Rebuild at random prices until so many in a row saved nothing, at first after a descent from cheapest trees."""
+    """Rebuild regions until so many in a row saved nothing, at first after a descent from cheapest trees.
+
+    Where that goes on for long, anneal now and then.
+    """
     if not search.choice:
         search.start(cheapest_trees(search.problem)[0])
         search.descend(deadline)
-    idle = 0
+    steps = min(_STEPS, _STEPS_PER_NODE * search.problem.num_nodes)
+    idle = turns = 0
     while idle < patience and not deadline.passed():
-        idle = 0 if search.kick(deadline) else idle + 1
+        turns += 1
+        rounds, kicks = divmod(turns, _ROUND)
+        if kicks:
+            saved = search.kick(deadline)
+        else:
+            longer = min(_DOUBLED, rounds // len(_HEATS))
+            saved = search.anneal(_HEATS[rounds % len(_HEATS)], steps << longer, deadline)
+        idle = 0 if saved else idle + 1

@@ -38,7 +38,10 @@ class Climb:
                 while self._switch_each(deadline):
                     idle = 0
                 self.search.start(self._complete(self.best).tolist())
-                idle = 0 if self._try(np.array(self.search.rebuilt())) else idle + 1
+                trial = self._complete(self.best)
+                for index, node in self.search.rebuilt().items():
+                    trial[index] = node
+                idle = 0 if self._try(trial) else idle + 1
         except KeyboardInterrupt:
             return
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from random import Random
 
 import numpy as np
 
+from .components import components
 from .deadline import Deadline
 from .greedy import cheapest_trees
 from .problem import Problem
 from .uses import Uses
+
+_COOLING = 0.02  # the share of the risk at first that is left at the end
+_STRETCH, _REFRESHED = 128, 2048  # steps after which classes in use are listed anew, and others get their best nodes
 
 
 class Search(Uses):
@@ -28,8 +32,11 @@ class Search(Uses):
         self.users, self.owner, self.options = problem.parents, problem.owner, problem.class_nodes
         self.roots = problem.roots.tolist()
         self.random = Random(seed)
+        self.ring = components(problem)
+        self.undo: dict[int, int] = {}
         self.cost = math.inf
         cost, least = np.array(problem.scalars, np.float64), np.zeros(problem.num_classes)
+        self.mean = float(np.abs(cost).sum() / max(1, np.count_nonzero(cost)))
         np.minimum.at(least, problem.node_class, cost)
         # where a class has negative costs, those above the least of them
         self.base: list[float] = (cost - least[problem.node_class]).tolist()
@@ -44,6 +51,24 @@ class Search(Uses):
             self.uses[root] += 1
             if self.uses[root] == 1:
                 self.cost += self.cost_of(self.take(self.choice[root], self.choice))
+
+    def move(self, nodes: Mapping[int, int]) -> list[int]:
+        """Give classes other nodes; the classes in use whose nodes changed, and those used from now on or no longer.
+
+        The new nodes are taken before the old ones are given up, so that what both need is not looked at.
+        """
+        choice, uses, owner = self.choice, self.uses, self.owner
+        used = []
+        for index, node in nodes.items():
+            old = choice[index]
+            self.undo.setdefault(index, old)
+            if uses[index]:
+                used.append((index, old))
+            choice[index] = node
+        taken = [node for index, _ in used for node in self.take(choice[index], choice)]
+        given_up = [node for _, old in used for node in self.give_up(old)]
+        self.cost += self.cost_of(taken) - self.cost_of(given_up)
+        return [owner[node] for node in taken + given_up]
 
     # -- switching one class -------------------------------------------------------------------------------------
 
@@ -80,48 +105,117 @@ class Search(Uses):
             if node != old and self.costs[node] < best_cost:
                 price = self.cost_of(self.take(node, self.choice))
                 self.give_up(node)
-                if price < best_cost and index not in self.below(node):
+                if price < best_cost and not self._needs(node, index):
                     best, best_cost = node, price
+        self.undo.setdefault(index, old)
         self.choice[index] = best
         self.cost += self.cost_of(self.take(best, self.choice)) - freed
         return best != old
+
+    def _needs(self, node: int, index: int) -> bool:
+        """Whether a class is below a node of it; what it needs in a cycle is in its own ring."""
+        ring = self.ring
+        here = ring[index]
+        stack = [node]
+        seen = set()
+        while stack:
+            for child in self.children[stack.pop()]:
+                if child == index:
+                    return True
+                if ring[child] == here and child not in seen:
+                    seen.add(child)
+                    stack.append(self.choice[child])
+        return False
+
+    # -- annealing ------------------------------------------------------------------------------------------------
+
+    def anneal(self, heat: float, steps: int, deadline: Deadline) -> bool:
+        """Switch classes in use at random, also where that costs more, though more and more seldom.
+
+        The cheapest choice on the way is kept. Whether it is cheaper than the one before.
+
+        Args:
+            heat: The cost that is risked at first, in mean node costs.
+            steps: The number of switches to try.
+            deadline: When to stop.
+        """
+        uniform, options = self.random.random, self.options
+        before = least = self.cost
+        kept = [*self.choice]
+        risk, cooling = heat * self.mean, _COOLING ** (1 / steps)
+        try:
+            for step in range(0, steps, _STRETCH):
+                if deadline.passed():
+                    break
+                if not step % _REFRESHED:
+                    self.refresh()
+                choice, uses = self.choice, self.uses
+                free = [index for index, count in enumerate(uses) if count and len(options[index]) > 1]
+                if not free:
+                    break
+                for _ in range(_STRETCH):
+                    risk *= cooling
+                    index = free[int(uniform() * len(free))]
+                    if not uses[index]:
+                        continue
+                    old, node = choice[index], options[index][int(uniform() * len(options[index]))]
+                    if node == old:
+                        continue
+                    saved = self.cost_of(self.give_up(old))
+                    extra = self.cost_of(self.take(node, choice)) - saved
+                    if extra > risk * -math.log(1.0 - uniform()) or self._needs(node, index):
+                        self.give_up(node)
+                        self.take(old, choice)
+                        continue
+                    choice[index] = node
+                    self.cost += extra
+                    if self.cost < least - self.slack:
+                        least, kept = self.cost, [*choice]
+        finally:  # also where Ctrl-C strikes
+            self.start(kept)
+        self.descend(deadline)
+        return self.cost < before - self.slack
 
     # -- rebuilding a region -------------------------------------------------------------------------------------
 
     def try_weights(self, weights: list[float], deadline: Deadline) -> bool:
         """Rebuild all under other node costs and descend; keep the outcome unless it is dearer. Whether it saved."""
-        return self._try(cheapest_trees(self.problem, weights)[0], deadline)
+        rebuilt = cheapest_trees(self.problem, weights)[0]
+        return self._try({c: node for c, node in enumerate(rebuilt) if node != self.choice[c]}, deadline)
 
     def kick(self, deadline: Deadline) -> bool:
         """Rebuild a random region and descend; keep the outcome unless it is dearer. Whether it saved."""
         saved = self._try(self.rebuilt(), deadline)
-        if saved:  # classes that are not in use take nodes that share more of what is
-            weights = [*self.base]
-            for index, count in enumerate(self.uses):
-                if count:
-                    weights[self.choice[index]] = 0.0
-            self.try_weights(weights, deadline)
+        if saved:
+            self.refresh()
+            self.descend(deadline)
         return saved
 
-    def _try(self, choice: Sequence[int], deadline: Deadline) -> bool:
-        kept = (self.choice, self.uses, self.cost)
-        better = False
-        try:
-            self.start(choice)
-            self.descend(deadline, self._near_changes(*kept[:2]))
-            better = self.cost <= kept[2] + self.slack
-        finally:  # also where Ctrl-C strikes
-            if not better:
-                self.choice, self.uses, self.cost = kept
-        return self.cost < kept[2] - self.slack
+    def refresh(self) -> None:
+        """Give classes that are not in use the nodes that add least to what is in use."""
+        prices = [*self.base]
+        for index, count in enumerate(self.uses):
+            if count:
+                for node in self.options[index]:
+                    prices[node] = math.inf
+                prices[self.choice[index]] = 0.0
+        self.choice = cheapest_trees(self.problem, prices)[0]
 
-    def _near_changes(self, choice: list[int], uses: list[int]) -> dict[int, None]:
-        """The classes whose best node may not be what it was in another state."""
-        states = enumerate(zip(self.choice, self.uses, choice, uses, strict=True))
-        changed = [
-            index for index, (node, used, old, before) in states if bool(used) != bool(before) or (used and node != old)
-        ]
-        return dict.fromkeys(changed + self._neighbours(changed))
+    def _try(self, nodes: Mapping[int, int], deadline: Deadline) -> bool:
+        before = self.cost
+        self.undo = {}
+        try:
+            changed = self.move(nodes)
+            self.descend(deadline, dict.fromkeys(changed + self._neighbours(changed)))
+        except BaseException:  # Ctrl-C may have struck anywhere
+            for index, node in self.undo.items():
+                self.choice[index] = node
+            self.start(self.choice)
+            raise
+        if self.cost > before + self.slack:
+            self.move(self.undo.copy())
+            self.cost = before
+        return self.cost < before - self.slack
 
     def _region(self) -> list[int]:
         """A few classes near each other: a random walk with branches along needs and users."""
@@ -139,8 +233,8 @@ class Search(Uses):
                         frontier.append(other)
         return [*found]
 
-    def rebuilt(self) -> list[int]:
-        """The choice with the cheapest trees for a random region that is repriced; other classes keep their nodes.
+    def rebuilt(self) -> dict[int, int]:
+        """The nodes with the cheapest trees for a random region that is repriced, for classes where they change.
 
         What is in use outside the region counts as paid for. Inside, some classes are made dear and some free, so
         that several classes move together to share what none would start to use alone. Only the region and what is
@@ -173,21 +267,22 @@ class Search(Uses):
             if not missing[node]:
                 heap.append((prices[node], node))
         heapify(heap)
-        choice = [*self.choice]
+        found = {}
         while heap and heap[0][0] < math.inf:
             price, node = heappop(heap)
             index = self.owner[node]
             if index not in affected:
                 continue
             del affected[index]
-            choice[index] = node
+            if node != self.choice[index]:
+                found[index] = node
             for user in self.users[index]:
                 if user in missing:
                     prices[user] += price
                     missing[user] -= 1
                     if not missing[user]:
                         heappush(heap, (prices[user], user))
-        return choice
+        return found
 
     def _price_below(self, index: int, known: dict[int, float]) -> float:
         """What the tree of a class costs, without what is in use; infinite where the class has no node."""
