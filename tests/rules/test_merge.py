@@ -1,4 +1,4 @@
-"""Sibling products are merged at once: every rule verified, and what becomes of small networks."""
+"""Sibling products are merged at once: what becomes of small networks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from eqsat.relay import nn
 from eqsat.relay.expr import Call, Expr, Tuple
 from eqsat.relay.interpreter import evaluate
 from eqsat.rules.merge import merge
-from eqsat.rules.verify import verify
 
 
 class Launches(extraction.Roofline):
@@ -29,13 +28,6 @@ class Launches(extraction.Roofline):
 
 
 GPU = Launches("tensorrt")
-
-
-@pytest.mark.parametrize("rule", list(merge), ids=lambda rule: rule.name)
-def test_rules_are_sound(rule):
-    (verdict,) = verify(rule, instances=25)
-    assert verdict.ok, verdict.detail
-    assert verdict.instances >= 25
 
 
 numbers = count()

@@ -153,11 +153,11 @@ def refuted(name: str, draw: type[SmallDraw]) -> Iterator[tuple[Instance, tuple[
                 yield instance, mutant
 
 
-@pytest.mark.parametrize("first", range(4))
+@pytest.mark.parametrize("first", range(2))
 def test_no_mutant_of_a_proved_rule_is_proved(first: int) -> None:
     """``PROVED[::1]`` in place of the rules chosen here tries all: 40 seconds."""
     tried = 0
-    for name in PROVED[first * 7 :: 28]:
+    for name in PROVED[first * 14 :: 28]:
         for instance, mutant in islice(refuted(name, SmallDraw), 4):
             assert not is_shown(instance, mutant), f"{name}: {instance.roots} = {mutant}"
             tried += 1
