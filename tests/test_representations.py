@@ -63,7 +63,7 @@ def things(graph: relay.Expr, some_rules: Any, explain: bool = False) -> dict[st
 (x_pattern,) = variables("x")
 SHOWN = ["expression", "function", "module", "saturation", "extraction", "report", "rule set", "rule", "explanation"]
 SMALL = things(chain(4), rules.algebra, explain=True)
-LARGE = things(chain(3000), rules.fold)
+LARGE = things(chain(1500), rules.fold)
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -110,7 +110,7 @@ def test_more_faults_are_found_at_their_nodes() -> None:
 
 def test_faults_in_an_optimized_model_are_found_at_their_nodes() -> None:
     form = to_proto(onnx_eqsat.optimize(onnx_eqsat.load(model())))
-    assert len(missed(form, 6, is_same_form=False)) <= 1
+    assert len(missed(form, 3, is_same_form=False)) <= 1
 
 
 # ---- random expressions
@@ -186,9 +186,9 @@ def test_random_mutations_are_never_falsely_equal(mutations: list[Mutation]) -> 
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(MUTATION, min_size=40, max_size=40))
-def test_a_thousand_random_mutations_are_never_falsely_equal(mutations: list[Mutation]) -> None:
+def test_hundreds_of_random_mutations_are_never_falsely_equal(mutations: list[Mutation]) -> None:
     check_mutations(mutations, eqsat.Limits(nodes=20_000, seconds=5))
 
 
