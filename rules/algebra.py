@@ -16,7 +16,6 @@ from ml_dtypes import finfo
 
 from eqsat.egraph.author import (
     base,
-    compute,
     constants,
     distinct,
     factor,
@@ -42,6 +41,7 @@ from eqsat.rules.values import (
     half,
     is_finite,
     minus_one,
+    number_of,
     one,
     repeated_number,
     scalar,
@@ -480,8 +480,7 @@ def by_number(name: str, neutral: float) -> Rewrite:
     """f(x, (c, c, ..)) = f(x, c), where that is of the same shape, and c not ``neutral``"""
     repeated = repeated_number(neutral)
     whole = is_op(name)(x, repeated)
-    number = compute(lambda value: value.reshape(-1)[0], value_of(repeated))
-    return rewrite(f"{name}-by-repeated-number", whole, is_op(name)(x, number), keeps(whole, x))
+    return rewrite(f"{name}-by-repeated-number", whole, is_op(name)(x, number_of(repeated)), keeps(whole, x))
 
 
 def in_any_order(name: str) -> Rewrite:

@@ -11,13 +11,14 @@ from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewr
 from eqsat.egraph.rule import Array, Refusal, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.op import gather_nd, squeeze, take, transpose
+from eqsat.relay.op import broadcast_to, gather_nd, squeeze, take, transpose
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.axes import permutation, without
 from eqsat.rules.one_hot import hot_rows
-from eqsat.rules.operators import binary, unary
-from eqsat.rules.shape import reshaped
+from eqsat.rules.operators import binary, unary, view
+from eqsat.rules.shape import expanded, reshaped
 from eqsat.rules.types import floats, rank_of
+from eqsat.rules.values import number_of, repeated_number
 
 x, i = variables("x i")
 table, weight, c, b, gamma, beta, places = constants("table weight c b gamma beta places")
@@ -179,4 +180,23 @@ orders = RuleSet(
     ],
 )
 
-gathering = RuleSet("gathering", [hot_rows, tables, orders])
+# ---- one number everywhere, which may be too large to be computed before run time
+
+alike = repeated_number()
+filled = broadcast_to(c)
+
+numbers = RuleSet(
+    "numbers",
+    [
+        *[
+            rewrite(f"{name}-of-filled-table", root, expanded(number_of(alike), root))
+            for name, root in (("take", take(alike, i)), ("gather-nd", gather_nd(alike, i)))
+        ],
+        *[
+            rewrite(f"{name}-of-expanded-number", root, expanded(c, root), when(lambda ty: not ty.shape, type_of(c)))
+            for name, root in (("view", view(filled)), ("transpose", transpose(filled)))
+        ],
+    ],
+)
+
+gathering = RuleSet("gathering", [hot_rows, tables, orders, numbers])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.egraph.author import attrs_of, compute, refuse, type_of
+from eqsat.egraph.author import attrs_of, compute, refuse, type_of, value_of
 from eqsat.egraph.rule import Array, Compute, Ref, Refusal
 from eqsat.relay.dataflow_pattern import ConstantPattern, DFPattern, is_constant
 from eqsat.relay.ty import Dim, TensorType
@@ -89,7 +89,7 @@ class Nowhere:
 class Repeated:
     """Whether an array is one number other than ``neutral``, several times."""
 
-    neutral: float
+    neutral: float | None = None
     asks_each_element = True
 
     def __call__(self, array: Array) -> bool:
@@ -104,9 +104,14 @@ class Repeated:
 nonzero = is_constant(label="nonzero", predicate=Nowhere(0))
 
 
-def repeated_number(neutral: float) -> ConstantPattern:
+def repeated_number(neutral: float | None = None) -> ConstantPattern:
     """A constant whose elements are one number other than ``neutral``."""
     return is_constant(label="repeated", predicate=Repeated(neutral))
+
+
+def number_of(repeated: DFPattern) -> Compute:
+    """The number that a constant repeats, as a scalar."""
+    return compute(lambda value: value.reshape(-1)[0], value_of(repeated))
 
 
 all_true, all_false = (is_constant(label=f"all_{value}", predicate=Every(value)) for value in (True, False))

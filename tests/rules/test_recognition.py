@@ -255,6 +255,15 @@ def test_an_array_of_one_number_is_that_number() -> None:
     assert only_operator(x * (const(-0.5) * (const(-1.0) * ones - odd)), rules.default) == "nn.gelu"
 
 
+def test_what_is_gathered_of_one_number_is_that_number_however_large_it_is() -> None:
+    places = const(np.arange(30000, dtype="int64") % 50)
+    rows = relay.take(const(np.full((50, 12), 0.5, "float32")), places, axis=0)
+    bias = relay.transpose(relay.reshape(rows, (100, 300, 12)), axes=(2, 0, 1))
+    best = eqsat.optimize(relay.var("x", shape=(12, 100, 300)) + bias)
+    assert best.op.name == "add"
+    assert best.args[1].data.shape == ()
+
+
 def test_a_hardswish_of_float16_is_recognised_in_either_order() -> None:
     x = relay.var("x", shape=(4,), dtype="float16")
     gate, six = relay.clip(x + const(np.float16(3)), 0, 6), const(np.float16(6))
