@@ -21,7 +21,7 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import Guard, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.rule import Guard, Refusal, Rewrite, RuleSet, Settled, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple_get_item
@@ -111,37 +111,47 @@ def is_per_channel(of: TensorType, scale: TensorType, shift: TensorType) -> bool
     return alike and all(channel_count(each, of, 1) == channels for each in (scale, shift))
 
 
-def as_batch_norm(name: str, left: DFPattern, shift: DFPattern, *guards: Guard) -> Rewrite:
+def as_batch_norm(name: str, of: DFPattern, left: DFPattern, shift: DFPattern, *guards: Guard | Settled) -> Rewrite:
     """x s + c = batch_norm(x) of mean 0 and variance 1"""
-    vectors = (as_bias(s, x, 1), shift, vector_along(0, x, 1), vector_along(1, x, 1))
+    vectors = (as_bias(s, of, 1), shift, vector_along(0, of, 1), vector_along(1, of, 1))
     return rewrite(
         name,
         left,
-        is_tuple_get_item(nn.batch_norm(x, *vectors, axis=1, epsilon=0.0), 0),
-        base(x),
-        bare(x),
+        is_tuple_get_item(nn.batch_norm(of, *vectors, axis=1, epsilon=0.0), 0),
+        base(of),
         *guards,
         soundness=ROUNDING,
     )
 
 
-shifted, biased = x * s + c, nn.bias_add(x * s, b)
+def shifted_batch_norm(name: str, of: DFPattern, *guards: Guard | Settled) -> Rewrite:
+    return as_batch_norm(
+        name,
+        of,
+        of * s + c,
+        as_bias(c, of, 1),
+        when(is_per_channel, type_of(of), type_of(s), type_of(c)),
+        when(is_finite, value_of(s), value_of(c)),
+        *guards,
+    )
+
+
+biased = nn.bias_add(x * s, b)
+rows = nn.dense(x, w) | nn.matmul(x, w) | nn.batch_matmul(x, w)
 
 affine = RuleSet(
     "affine",
     [
         *[rule for product in CONVOLUTIONS for rule in through(product)],
-        as_batch_norm(
-            "affine-is-batch-norm",
-            shifted,
-            as_bias(c, x, 1),
-            when(is_per_channel, type_of(x), type_of(s), type_of(c)),
-            when(is_finite, value_of(s), value_of(c)),
-        ),
+        shifted_batch_norm("affine-is-batch-norm", x, bare(x)),
+        # of weights that absorb scales of their outputs, which lie along another axis
+        shifted_batch_norm("affine-of-rows-is-batch-norm", rows, when(lambda ty: rank_of(ty) > 2, type_of(rows))),
         as_batch_norm(
             "bias-of-scaled-is-batch-norm",
+            x,
             biased,
             b,
+            bare(x),
             when(lambda attrs, ty: attrs.axis in (1, 1 - rank_of(ty)), attrs_of(biased), type_of(x)),
             when(is_per_channel, type_of(x), type_of(s), type_of(s)),
             when(is_finite, value_of(s), value_of(b)),

@@ -232,6 +232,15 @@ def test_batch_normalization_written_out_is_found_in_any_association() -> None:
         assert only_operator(graph, [rules.default, rules.finite]) == "nn.batch_norm"
 
 
+def test_a_scale_and_a_shift_of_rows_of_a_product_are_a_batch_normalization_in_any_order() -> None:
+    """No weight takes them in: its outputs lie along another axis."""
+    rng = np.random.default_rng(0)
+    weight, scale, shift = (const(rng.normal(size=shape).astype("f4")) for shape in ((8, 8), (3, 1), (3, 1)))
+    rows = relay.nn.dense(relay.var("x", shape=(2, 3, 8)), weight)
+    for graph in (rows * scale + shift, (rows + shift) * scale, shift + scale * rows):
+        assert only_operator(graph, rules.default) == "nn.dense nn.batch_norm"
+
+
 def test_a_root_mean_square_of_float16_is_found_where_no_square_overflows() -> None:
     x = relay.var("x", shape=(2, 8), dtype="float16")
     graph = x * relay.rsqrt(mean(x * x) + const(np.float16(1e-5)))
