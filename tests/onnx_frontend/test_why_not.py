@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import onnx
@@ -259,22 +260,6 @@ NEAR_MISSES = [
         "nn.log_softmax is wanted, nn.softmax is there",
     ),
     (
-        "shape",
-        "view-nothing",
-        "(float[2, 3] x) => (float[2, 3] y) <int64[2] s = {2, 3}> { y = Reshape (x, s) }",
-        "(float[2, 3] y) <int64[2] s = {2, 3}>",
-        "(float[3, 2] y) <int64[2] s = {3, 2}>",
-        "shape",
-    ),
-    (
-        "broadcast",
-        "multiply-one",
-        "(float[2, 3] x) => (float[2, 3] y) <float[1] c = {1.0}> { y = Mul (x, c) }",
-        "(float[2, 3] x) => (float[2, 3] y) <float[1] c = {1.0}>",
-        "(float[1, 3] x) => (float[2, 3] y) <float[2, 1] c = {1.0, 1.0}>",
-        "type",
-    ),
-    (
         "dtype",
         "relu-is-clip",
         "(float[3] x) => (float[3] y) { y = Relu (x) }",
@@ -466,6 +451,12 @@ NEAR_MISSES = [
 """What is changed, the rule, the graph, what of it is replaced by what, and the reason."""
 
 
+@cache
+def outcome(graph: str, rule: str) -> str:
+    """What becomes of a rule on a graph, from which several near misses are made."""
+    return why_not(parsed(graph), rule, opset=20).outcome
+
+
 @pytest.mark.parametrize(
     ("rule", "graph", "old", "new", "reason"),
     [each[1:] for each in NEAR_MISSES],
@@ -473,7 +464,7 @@ NEAR_MISSES = [
 )
 def test_what_was_changed_is_named_first(rule: str, graph: str, old: str, new: str, reason: str) -> None:
     assert old in graph
-    assert why_not(parsed(graph), rule, opset=20).outcome in ("chosen", "declined")
+    assert outcome(graph, rule) in ("chosen", "declined")
     found = why_not(parsed(graph.replace(old, new)), rule, opset=20)
     assert found.outcome in ("unmatched", "refused")
     assert reason in found.reasons[0]
