@@ -12,7 +12,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-hypothesis.settings.register_profile("any machine", deadline=None)  # a slow processor is no failure
+hypothesis.settings.register_profile("any machine", max_examples=50, deadline=None)  # a slow processor is no failure
 hypothesis.settings.load_profile("any machine")
 
 

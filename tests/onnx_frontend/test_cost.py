@@ -210,7 +210,7 @@ def _random_model(draw: st.DrawFn) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_the_cost_of_a_random_graph_is_the_number_of_nodes_written(data: st.DataObject) -> None:
     proto = _random_model(data.draw)

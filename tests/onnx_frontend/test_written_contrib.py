@@ -55,7 +55,7 @@ HOW: dict[str, Any] = {"runtime": "onnxruntime", "contrib": True}
 
 @pytest.mark.parametrize("name", [rule.name for rule in contrib])
 def test_every_rule_is_verified(name: str) -> None:
-    (verdict,) = verify(contrib.only(name), instances=10)
+    (verdict,) = verify(contrib.only(name), instances=5)
     assert verdict.status == "sound", verdict.detail
 
 
