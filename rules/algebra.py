@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from ml_dtypes import finfo
 
 from eqsat.egraph.author import (
     base,
@@ -34,7 +33,7 @@ from eqsat.relay.op import abs, exp, log, maximum, minimum, negative, power, rsq
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.functions import functions, repeated
 from eqsat.rules.operators import COMMUTATIVE
-from eqsat.rules.types import floats, is_float, is_number, is_number_for, is_scalar, is_wide, keeps, keeps_floats
+from eqsat.rules.types import floats, is_float, is_number, is_scalar, is_wide, keeps, keeps_floats
 from eqsat.rules.values import (
     all_negative,
     all_positive,
@@ -174,7 +173,7 @@ canonical = RuleSet(
     ],
 )
 
-shifted, scaled, scaled_again = x + a, x * a, x * b
+shifted, scaled = x + a, x * a
 affine = scaled + b
 scaled_y, shifted_y = y * b, y + b
 affine_x, affine_y = x * d + a, y * c + b
@@ -233,13 +232,6 @@ def both_outward(
     bases = base(x), base(y, after=x if either_order else None)
     terms = distinct(inner[0], x), distinct(inner[1], y)
     return rewrite(name, whole, moved, *scalars, *guards, *terms, *bases, soundness=ROUNDING, contracts=contracts)
-
-
-def are_near(left: Array, right: Array) -> bool:
-    """Guard: two numbers other than 0 that differ by roundings only."""
-    one, other = left.item(), right.item()
-    is_number = one != 0 and np.isfinite(one)
-    return bool(is_number and np.abs(one - other) <= 4 * float(finfo(left.dtype).eps) * np.abs(one))
 
 
 # constants travel outward and meet
@@ -397,18 +389,6 @@ meeting = RuleSet(
             is_scalar,
             either_order=True,
             contracts=True,
-        ),
-        # constants that meet in two orders are two numbers, where those of one order were rounded in between
-        rewrite(
-            "multiply-by-near-number",
-            (scaled, scaled_again),
-            (scaled_again, scaled_again),
-            when(is_number_for, type_of(a), type_of(x)),
-            when(is_number_for, type_of(b), type_of(x)),
-            when(are_near, value_of(a), value_of(b)),
-            distinct(scaled, scaled_again),
-            non_constant(x),
-            soundness=ROUNDING,
         ),
         # zeros of unknown sizes are twice and thrice themselves: there is nothing to be won
         # x a + x b = x (a + b); where signs differ, an infinite x would become NaN on one side only

@@ -77,18 +77,6 @@ def test_attention_is_found_under_its_mask_and_keeps_what_a_query_without_keys_g
     np.testing.assert_allclose(evaluate(best, feed), evaluate(graph, feed), rtol=1e-4, atol=1e-5)
 
 
-def test_guarded_attention_is_found_where_its_scales_differ_by_rounding() -> None:
-    root = np.float32(8**-0.25)
-
-    def soft(left: float, right: float, behind: float) -> Expr:
-        keys = relay.transpose(key, (0, 1, 3, 2))
-        scores = relay.nn.matmul(query * const(np.float32(left)), keys * const(np.float32(right)))
-        return relay.nn.softmax(scores * const(np.float32(behind)) + hides(-np.inf))
-
-    weights = relay.where(relay.isnan(soft(1, 1, root * root)), const(np.float32(0)), soft(root, root, 1))
-    assert operators(eqsat.optimize(relay.nn.matmul(weights, value))) == ["nn.masked_attention"]
-
-
 EARLIER = np.tril(np.ones((4, 5), bool))
 POSITIONS = const(np.arange(5, dtype="f4"))
 

@@ -41,14 +41,6 @@ def by_large_constants(draw: Draw, operator: Callable[..., Expr]) -> Expr:
     return operator(operator(Var("x", TensorType((36,), draw.dtype)), large), other)
 
 
-def by_near_numbers(draw: Draw) -> Any:
-    """``x`` times two numbers that mostly are neighbours."""
-    data, ty = floats(draw)
-    first = np.asarray(draw.rng.uniform(-2, 2)).astype(ty.dtype)
-    near = np.nextafter(first, np.asarray(4, ty.dtype)) if draw.chance(0.8) else first * 2
-    return data * const(first), data * const(near)
-
-
 def ramp(draw: Draw) -> Any:
     """clip(x + a, 0, b) / b"""
     data, ty = floats(draw)
@@ -161,7 +153,6 @@ EXAMPLES: dict[str, Examples] = {
     "cast-into-running-sum": cast_sums,
     "add-add-large-constant": partial(by_large_constants, operator=add),
     "multiply-multiply-large-constant": partial(by_large_constants, operator=multiply),
-    "multiply-by-near-number": by_near_numbers,
     "hard-sigmoid-scaled": ramp,
     "clip-real-numbers": wide_clip,
     "mean": written_out_mean,
