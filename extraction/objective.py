@@ -37,8 +37,8 @@ class Climb:
             while idle < patience and not deadline.passed():
                 while self._switch_each(deadline):
                     idle = 0
-                self.search.start(self._complete(self.best).tolist())
                 trial = self._complete(self.best)
+                self.search.start(trial.tolist())
                 for index, node in self.search.rebuilt().items():
                     trial[index] = node
                 idle = 0 if self._try(trial) else idle + 1
