@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
-from operator import and_, or_
+from operator import or_
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,7 @@ class Prefilter:
         self._nodes_of = np.split(seen, starts)
         self._children: dict[int, list[NDArray[np.int32]]] = {}
         self._indices: dict[SymbolHead, list[int]] = {}
+        self._nowhere: Mask = np.zeros(self.snapshot.class_count, dtype=bool)
         for index, (symbol, nodes) in enumerate(zip(self.snapshot.symbols, self._nodes_of, strict=False)):
             if len(nodes):
                 self._indices.setdefault((symbol.kind, symbol.op), []).append(index)
@@ -98,7 +99,7 @@ class Prefilter:
         if type(pattern) is WildcardPattern:
             return True
         if pattern not in self._known:
-            self._known[pattern] = self.may_have(pattern) and bool(self._classes(pattern).any())
+            self._known[pattern] = bool(self._classes(pattern).any())
         return self._known[pattern]
 
     def may_have(self, pattern: DFPattern) -> bool:
@@ -126,12 +127,14 @@ class Prefilter:
     def _classes(self, pattern: DFPattern) -> Mask:
         """The classes that a pattern may match."""
         if pattern not in self._found:
-            method, form = method_for(pattern, _METHODS), node_form(pattern)
-            if method is not None:
-                self._found[pattern] = method(self, pattern)
-            else:
-                self._found[pattern] = self._everywhere() if form is None else self._of_form(form)
+            self._found[pattern] = self._look_for(pattern) if self.may_have(pattern) else self._nowhere
         return self._found[pattern]
+
+    def _look_for(self, pattern: DFPattern) -> Mask:
+        method, form = method_for(pattern, _METHODS), node_form(pattern)
+        if method is not None:
+            return method(self, pattern)
+        return self._everywhere() if form is None else self._of_form(form)
 
     def _everywhere(self) -> Mask:
         return np.ones(self.snapshot.class_count, dtype=bool)
@@ -161,21 +164,26 @@ class Prefilter:
         nodes = self._nodes_of[symbol]
         if self.snapshot.symbols[symbol].arity != len(below):
             return nodes[:0]
-        fits: list[Mask] = []
+        fit: Mask | None = None
         where: dict[DFPattern, NDArray[np.int32]] = {}
         for pattern, children in zip(below, self._children_of(symbol), strict=True):
             if isinstance(pattern, Copy):
                 choices = [pattern.many.pattern, pattern.many.some]
-                if not any(type(one) is WildcardPattern for one in choices):
-                    masks = [self._classes(one)[children] for one in choices if one is not None]
-                    fits.append(reduce(or_, masks))
+                if any(type(one) is WildcardPattern for one in choices):
+                    continue
+                fits = reduce(or_, [self._classes(one)[children] for one in choices if one is not None])
+            elif pattern in where:
+                fits = children == where[pattern]
+            elif type(pattern) is WildcardPattern:
+                where[pattern] = children
                 continue
-            if pattern in where:
-                fits.append(children == where[pattern])
-            elif type(pattern) is not WildcardPattern:
-                fits.append(self._classes(pattern)[children])
-            where[pattern] = children
-        return nodes[reduce(and_, fits)] if fits else nodes
+            else:
+                where[pattern] = children
+                fits = self._classes(pattern)[children]
+            fit = fits if fit is None else fit & fits
+            if not fit.any():  # most often, and what the others match need not be found then
+                return nodes[:0]
+        return nodes if fit is None else nodes[fit]
 
     def _children_of(self, symbol: int) -> list[NDArray[np.int32]]:
         """The first children of a symbol's e-nodes, their second ones, and so on."""
