@@ -13,7 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 import eqsat.onnx
-from eqsat.calibration import Entry, Machine, Profile, Setup, fastest, profile
+from eqsat.calibration import Entry, Machine, Profile, Setup, copies, fastest, profile
+from eqsat.calibration.copies import copies_of, weight_bytes
 from eqsat.calibration.lowered import Lowered, lowered, predicted_as_run
 from eqsat.onnx.files import Given
 
@@ -104,6 +105,31 @@ def test_shapes_that_are_computed_are_known_to_what_is_measured() -> None:
     known = new()
     predicted_as_run([given], feed, known)
     assert known.entries[key].seconds is not None
+
+
+def test_nodes_are_measured_whose_first_result_nobody_takes() -> None:
+    ends = "(float[1, 1, 8] x, float[1, 1, 8] h) => (float[1, 1, 8] y, float[1, 1, 8] c)"
+    weights = {name: np.ones((1, 32, 8), "float32") for name in "wr"}
+    given = model(", y, c = LSTM <hidden_size = 8> (x, w, r, , , h, h)", ends, weights)
+    known = new()
+    predicted_as_run([given], {name: np.ones((1, 1, 8), "float32") for name in "xh"}, known)
+    ((key, entry),) = known.entries.items()
+    assert key.startswith("ai.onnx.LSTM")
+    assert entry.skipped == ""
+    assert entry.seconds is not None
+
+
+def test_kernels_have_no_more_weights_than_their_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "_COPIES", 32)
+    weights = {"a": np.ones((8, 512), "float32"), "b": np.ones((512, 256), "float32")}
+    small = run(model("m = MatMul (x, a) y = MatMul (m, b)", "(float[4, 8] x) => (float[4, 256] y)", weights))
+    weights["c"] = np.ones((1 << 24,), "float32")
+    ends = "(float[4, 8] x) => (float[4, 256] y, float[16777216] z)"
+    large = run(model("m = MatMul (x, a) y = MatMul (m, b) z = Neg (c)", ends, weights))
+    assert len(small.kernels.keys() - large.kernels.keys()) == 1  # the larger one: caches hold copies of the other
+    made = [kernel.copies("onnxruntime")[0] for kernel, _ in small.kernels.values()]
+    assert max(map(weight_bytes, made)) <= 1 << 20
+    assert copies_of(1e-6, 1 << 19, 0.0, 1 << 20) == 2 < copies_of(1e-6, 1 << 19, 0.0)
 
 
 def test_nodes_that_are_no_kernels_take_what_they_did() -> None:

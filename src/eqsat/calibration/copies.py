@@ -23,7 +23,8 @@ _COPIES = 32
 _COPY_BYTES = 1 << 26
 """Most bytes of the weights of all copies, unless there is but one: more than caches hold.
 
-Copies that shared their weights would find them at hand, as nodes of a large network do not.
+Copies that shared their weights would find them at hand, as nodes of a large network do not. Those of a small network
+do, so that they have no more bytes than its weights, if these are known.
 """
 
 _RESULT_BYTES = 1 << 22
@@ -32,8 +33,8 @@ _RESULT_BYTES = 1 << 22
 In a network a result takes a buffer that was used a few kernels before, and is still in a cache.
 """
 
-_GATHERED_BYTES = 1 << 18
-"""Most bytes of what all copies read and write that have inputs of their own: caches hold them."""
+_CACHED_BYTES = 1 << 18
+"""Bytes that caches hold: the most of what all copies read and write that have inputs of their own."""
 
 _WORTH = 2e-4
 """Seconds that a model should run, so that the call of the runtime does not show."""
@@ -45,21 +46,28 @@ NEEDED_ONLY = {"openvino"}
 """Runtimes that compute equal nodes once, and nothing that no output needs: see :mod:`eqsat.calibration.gathered`."""
 
 
-def copies_of(least: float, weights: float, results: float) -> int:
+def copies_of(least: float, weights: float, results: float, all_weights: float = _COPY_BYTES) -> int:
     """Return how often a model should compute a kernel.
 
     Args:
         least: Seconds that it takes at least.
         weights: Bytes of its weights.
         results: Bytes of its results; 0 where copies overwrite each other's.
+        all_weights: Bytes of the weights of the network that it is part of, if they are known.
     """
-    most = min(_COPIES, _COPY_BYTES // max(weights, 1.0), _RESULT_BYTES // max(results, 1.0))
+    most_bytes = min(_COPY_BYTES, max(all_weights, _CACHED_BYTES))
+    most = min(_COPIES, most_bytes // max(weights, 1.0), _RESULT_BYTES // max(results, 1.0))
     return int(max(1, min(math.ceil(_WORTH / max(least, LAUNCH)), most)))
+
+
+def are_fewer(weights: float, all_weights: float) -> bool:
+    """Tell whether a kernel may have fewer copies than one of a large network; arguments as for :func:`copies_of`."""
+    return copies_of(LAUNCH, weights, 0.0, all_weights) < copies_of(LAUNCH, weights, 0.0)
 
 
 def copies_gathered(least: float, weights: float, moved: float) -> int:
     """As :func:`copies_of`, where each copy has inputs and results of its own, which are so many bytes."""
-    return int(max(1, min(copies_of(least, weights, 0.0), _GATHERED_BYTES // max(moved, 1.0))))
+    return int(max(1, min(copies_of(least, weights, 0.0), _CACHED_BYTES // max(moved, 1.0))))
 
 
 def add_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto], new: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from eqsat.calibration.copies import copies_of, is_drawn, weights_of_copy, with_output
+from eqsat.calibration.copies import are_fewer, copies_of, is_drawn, weights_of_copy, with_output
 from eqsat.calibration.engines.in_onnxruntime import DTYPES
 from eqsat.calibration.engines.lowering import MOST_TOLD, bodies_of, graphs_of
 from eqsat.calibration.engines.process import answers
@@ -75,6 +75,7 @@ class NodeKernel:
         results: What it gives.
         opsets: Those of its model.
         seen: Seconds that it took in the runs in which it was seen.
+        all_weights: Bytes of the weights of its model, rounded up to a power of two.
     """
 
     key: str
@@ -84,6 +85,7 @@ class NodeKernel:
     results: tuple[Operand, ...] = field(repr=False)
     opsets: tuple[onnx.OperatorSetIdProto, ...] = field(repr=False)
     seen: float
+    all_weights: float
 
     @property
     def flops(self) -> float:
@@ -100,10 +102,11 @@ class NodeKernel:
 
         Where it can, each copy takes what the copy before it gives, as nodes of networks mostly do.
         """
-        weights = sum(each.bytes for each in self.operands if each is not None and each.is_constant)
+        weights = _weights(self.operands)
+        first = next(place for place, name in enumerate(self.node.output) if name)
         chained = next((place for place, each in enumerate(self.operands) if each == self.results[0]), None)
         results = 0.0 if chained is not None else sum(each.bytes for each in self.results)
-        count = copies_of(self.seen / _FASTER, weights, results)
+        count = copies_of(self.seen / _FASTER, weights, results, self.all_weights)
         graph = onnx.GraphProto(name="kernel")
         for place, each in enumerate(self.operands):
             if each is not None and each.value is None:
@@ -119,7 +122,7 @@ class NodeKernel:
                 for place, each in enumerate(self.operands)
             ]
             if copy and chained is not None:
-                node.input[chained] = f"y0/{copy - 1}"
+                node.input[chained] = f"y{first}/{copy - 1}"
             for name, each in zip(node.input, self.operands, strict=True):
                 if each is not None and each.value is not None:
                     graph.initializer.append(weights_of_copy(each.value, name, copy))
@@ -216,11 +219,12 @@ def _lowered(model: onnx.ModelProto, ran: Mapping[str, Any], values: Mapping[str
             held = onnx.TensorProto(data_type=value.data_type, dims=value.dims) if is_drawn(value) else value
             known[value.name] = Operand(dtype, tuple(value.dims), held, is_constant=True)
     opsets = tuple(model.opset_import)
+    all_weights = 2.0 ** math.ceil(math.log2(max(1.0, _weights(known.values()))))
     kernels: dict[str, NodeKernel] = {}
     runs: Counter[str] = Counter()
     rest = 0.0
     for name, node in nodes.items():
-        kernel = _kernel(node, known, opsets, ran[name]["seconds"])
+        kernel = _kernel(node, known, opsets, ran[name]["seconds"], all_weights)
         if kernel is not None:
             kernels.setdefault(kernel.key, kernel)
             runs[kernel.key] += ran[name]["runs"]
@@ -253,6 +257,7 @@ def _kernel(
     known: Mapping[str, Operand],
     opsets: tuple[onnx.OperatorSetIdProto, ...],
     seen: float,
+    all_weights: float,
 ) -> NodeKernel | None:
     """A node as a kernel, None where it is none that can be measured by itself."""
     operands = tuple([known.get(name) for name in node.input])
@@ -264,8 +269,15 @@ def _kernel(
     taken = ", ".join("" if each is None else str(each) for each in operands)
     family = f"{node.domain or 'ai.onnx'}.{node.op_type}"
     key = f"{family} {version}({taken}){{{', '.join(attributes)}}}"
-    kernel = NodeKernel(key, family, node, operands, results, opsets, seen)
+    if are_fewer(_weights(operands), all_weights):
+        key += f" among weights of {all_weights:.0f} bytes"
+    kernel = NodeKernel(key, family, node, operands, results, opsets, seen, all_weights)
     return kernel if kernel.bytes <= MOST_BYTES else None
+
+
+def _weights(operands: Iterable[Operand | None]) -> float:
+    """The bytes of the constants among operands."""
+    return sum(each.bytes for each in operands if each is not None and each.is_constant)
 
 
 def _digest(data: bytes) -> str:

@@ -3,8 +3,8 @@
 The first line of standard input is a JSON object: ``model``, a path; ``threads``, and the ``level`` of the optimizer;
 ``feeds``, the path of arrays by name that the model takes; and ``folder``, where files may be written.
 
-On standard output comes a JSON line ``{"at": step}`` at the beginning of each step, for a large model takes long in
-all, and at last ``{"nodes": {name: {...}, ...}}``, for each node that ran: ``seconds``, the median of what onnxruntime
+On standard output comes a JSON line ``{}`` at the beginning of each step, for a large model takes long in all, and at
+last ``{"nodes": {name: {...}, ...}}``, for each node that ran: ``seconds``, the median of what onnxruntime
 tells of its runs; ``runs``, how often it ran in one run of the model; and ``results``, the dtype and shape of each of
 its results, fewer where some are no tensors.
 
@@ -22,7 +22,6 @@ import math
 import os
 import sys
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -52,10 +51,8 @@ def main() -> None:
         answers.write(json.dumps(said) + "\n")
         answers.flush()
 
-    steps = count()
-
     def begin() -> None:
-        tell({"at": next(steps)})
+        tell({})
 
     begin()
     threads, folder, feeds = request["threads"], Path(request["folder"]), dict(np.load(request["feeds"]))
