@@ -29,13 +29,12 @@ class Filled:
     def __call__(self, array: Array) -> bool:
         if array.size == 0 or array.dtype.kind == "b":
             return False
-        first = array.item(0)  # decides nearly always, without reading a large array
-        if array.dtype.kind in "iub":
-            return bool(first == self.value and np.all(array == self.value))
-        is_held = float(array.dtype.type(self.value)) == self.value
-        tolerance = 0.0 if is_held else 4 * _rounding(array.dtype) * abs(self.value)
-        if abs(first - self.value) > 2 * tolerance:  # twice: the value itself is not rounded here
+        tolerance = _tolerance(self.value, array.dtype)
+        # the first element decides nearly always; twice the tolerance, as the value itself is not rounded here
+        if abs(array.item(0) - self.value) > 2 * tolerance:
             return False
+        if tolerance == 0.0:
+            return bool(np.all(array == self.value))
         return bool(np.all(np.abs(array - array.dtype.type(self.value)) <= tolerance))
 
     def example(self, shape: tuple[int, ...], dtype: str) -> Array:
@@ -43,9 +42,11 @@ class Filled:
 
 
 @lru_cache
-def _rounding(dtype: np.dtype[Any]) -> float:
-    """The distance from 1 to the next number."""
-    return float(np.spacing(dtype.type(1)))
+def _tolerance(value: float, dtype: np.dtype[Any]) -> float:
+    """By how much elements of ``dtype`` may differ from ``value``: not at all where the dtype holds it, or integers."""
+    if dtype.kind in "iu" or float(dtype.type(value)) == value:
+        return 0.0
+    return 4 * float(np.spacing(dtype.type(1))) * abs(value)
 
 
 def filled(value: float, label: str) -> ConstantPattern:
@@ -93,9 +94,10 @@ class Repeated:
     asks_each_element = True
 
     def __call__(self, array: Array) -> bool:
-        if array.size < 2 or array.dtype.kind == "b" or array.item(0) == self.neutral:
+        if array.size < 2 or array.dtype.kind == "b":
             return False
-        return bool(np.all(array == array.item(0)))
+        first = array.item(0)
+        return bool(first != self.neutral and array.item(-1) == first and np.all(array == first))
 
     def example(self, shape: tuple[int, ...], dtype: str) -> Array:
         return np.full(shape, 3).astype(dtype)
