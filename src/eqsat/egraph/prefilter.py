@@ -174,11 +174,10 @@ class Prefilter:
                 fits = reduce(or_, [self._classes(one)[children] for one in choices if one is not None])
             elif pattern in where:
                 fits = children == where[pattern]
-            elif type(pattern) is WildcardPattern:
-                where[pattern] = children
-                continue
             else:
                 where[pattern] = children
+                if type(pattern) is WildcardPattern:
+                    continue
                 fits = self._classes(pattern)[children]
             fit = fits if fit is None else fit & fits
             if not fit.any():  # most often, and what the others match need not be found then
