@@ -250,16 +250,12 @@ _OPTIONAL_OUTPUTS = {
 def _to_node(call: Call, target: Target) -> OnnxNode:
     opaque: OpaqueNode = attributes(call).node
     node = opaque.node
-    arguments: Sequence[Expr] = call.args
+    arguments = arguments_of(call)
     count = sum(opaque.given)
-    if opaque.is_wide:
-        (whole,) = arguments
-        places = range(count + len(opaque.captured))
-        arguments = whole.fields if isinstance(whole, Tuple) else [TupleGetItem(whole, each) for each in places]
     return OnnxNode(
         node.op_type,
         opaque.placed(arguments[:count]),
-        lambda captured: _attributes_over(opaque, captured),
+        lambda captured: attributes_over(opaque, captured),
         domain=node.domain,
         overload=node.overload,
         outputs=len(node.outputs),
@@ -268,7 +264,17 @@ def _to_node(call: Call, target: Target) -> OnnxNode:
     )
 
 
-def _attributes_over(opaque: OpaqueNode, captured: Sequence[ir.Value]) -> list[ir.Attr]:
+def arguments_of(call: Call) -> Sequence[Expr]:
+    """The inputs of an opaque call that are there, then what its subgraphs take from outside."""
+    opaque: OpaqueNode = attributes(call).node
+    if not opaque.is_wide:
+        return call.args
+    (whole,) = call.args
+    places = range(sum(opaque.given) + len(opaque.captured))
+    return whole.fields if isinstance(whole, Tuple) else [TupleGetItem(whole, place) for place in places]
+
+
+def attributes_over(opaque: OpaqueNode, captured: Sequence[ir.Value]) -> list[ir.Attr]:
     """The attributes of an opaque node, with copies of its subgraphs that take ``captured`` from outside."""
     new = dict(zip(opaque.captured, captured, strict=True))
     return [map_graphs(attr, lambda graph: _copy_graph(graph, new)) for attr in opaque.attributes]

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
-from onnx import defs
+from onnx import defs, helper, version_converter
 
 from eqsat.errors import ModelError
 from eqsat.onnx.constants import ConstantNodes
 from eqsat.onnx.converters.source import is_standard
 from eqsat.onnx.exporter import export_model
-from eqsat.onnx.files import Given, load
-from eqsat.onnx.graphs import attributes_of, nodes_of, subgraphs
+from eqsat.onnx.files import Given, from_proto, load
+from eqsat.onnx.graphs import nodes_of, subgraphs
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.importer import NEWEST_OPSET, import_model
-from eqsat.onnx.opaque import OpaqueNode
+from eqsat.onnx.opaque import OpaqueNode, arguments_of, attributes_over
 from eqsat.onnx.provenance import Provenance
-from eqsat.relay.expr import Call
-from eqsat.relay.visitor import post_order
+from eqsat.onnx.reference import one_node_model
+from eqsat.onnx.types import type_proto
+from eqsat.relay.expr import Call, Expr, Function, Tuple, TupleGetItem
+from eqsat.relay.infer import infer_types
+from eqsat.relay.ty import Type
+from eqsat.relay.visitor import rewrite_post_order, substitute
 
 
 def at_opset(
@@ -33,8 +38,8 @@ def at_opset(
         provenance: Whether the nodes of a new model store where they come from.
 
     Raises:
-        ModelError: The version is older than the model's or not known, or the operator of a node that is not understood
-            changed up to this version.
+        ModelError: The version is older than the model's or not known, or a node that is not understood changed up to
+            this version and ONNX's version converter cannot convert it.
     """
     model = load(model)
     old = opset_of(model)
@@ -45,18 +50,70 @@ def at_opset(
             f"a model of opset {old} can be converted to the opsets {old + 1} to {NEWEST_OPSET}, not to {opset}"
         )
     imported = import_model(model, constants=constants)
-    for expr in post_order(imported.function.body):
-        opaque = None if not isinstance(expr, Call) or expr.attrs is None else expr.attrs.get("node")
-        if isinstance(opaque, OpaqueNode):
-            for node in (opaque.node, *nodes_of(*subgraphs(attributes_of(opaque.node)))):
-                name = node.op_type
-                if node.domain == "" and _version(name, old) != _version(name, opset):
-                    raise ModelError(
-                        f"{name} node {node.name!r} is not understood, and {name} has another version in opset "
-                        f"{opset}: keep opset {old}, or convert the model first"
-                    )
+    function = imported.function
+    types = infer_types(function)
+
+    def changed(node: ir.Node) -> bool:
+        return node.domain == "" and _version(node.op_type, old) != _version(node.op_type, opset)
+
+    def visit(given: Expr, expr: Expr) -> Expr:
+        if isinstance(expr, TupleGetItem) and isinstance(expr.tuple_value, Tuple):
+            expr = expr.tuple_value.fields[expr.index]
+        elif isinstance(given, Call) and isinstance(expr, Call):
+            opaque = expr.attrs and expr.attrs.get("node")
+            if isinstance(opaque, OpaqueNode) and any(map(changed, _nodes(opaque))):
+                expr = _converted(opaque, arguments_of(expr), [types[arg] for arg in arguments_of(given)], model, opset)
+        expr.span = given.span
+        return expr
+
+    function = Function(function.params, rewrite_post_order(function.body, visit))
     told = Provenance(model) if provenance else None
-    return export_model(imported.function, replace(imported, opset=opset), provenance=told)
+    return export_model(function, replace(imported, opset=opset), provenance=told)
+
+
+def _nodes(opaque: OpaqueNode) -> Iterator[ir.Node]:
+    """Return a node that is not understood and those of its subgraphs."""
+    yield opaque.node
+    yield from nodes_of(*subgraphs(opaque.attributes))
+
+
+def _converted(
+    opaque: OpaqueNode, arguments: Sequence[Expr], types: Sequence[Type], model: ir.Model, opset: int
+) -> Expr:
+    """Return what a node that is not understood computes, over the operators that ONNX's own converter makes of it.
+
+    Args:
+        opaque: The node.
+        arguments: Its inputs that are there, then what its subgraphs take from outside.
+        types: The types of the arguments.
+        model: The model that it is from.
+        opset: The version of the operators to make.
+
+    Raises:
+        ModelError: The converter cannot convert it.
+    """
+    name = opaque.node.op_type
+    given = [f"i{place}" for place in range(sum(opaque.given))]
+    captured = [f"c{place}" for place in range(len(opaque.captured))]
+    node = helper.make_node(
+        name,
+        ["" if value is None else value for value in opaque.placed(given)],
+        [f"o{place}" for place in range(len(opaque.node.outputs))],
+        domain=opaque.node.domain,
+        overload=opaque.node.overload,
+    )
+    values = [ir.Value(name=value) for value in captured]
+    node.attribute.extend(map(ir.to_proto, attributes_over(opaque, values)))
+    inputs = dict(zip([*given, *captured], map(type_proto, types), strict=True))
+    try:
+        whole = one_node_model(node, inputs, model.opset_imports, ir_version=model.ir_version)
+        converted = import_model(from_proto(version_converter.convert_version(whole, opset)))
+    except (RuntimeError, ModelError) as error:
+        raise ModelError(
+            f"{name} node {opaque.node.name!r} is not understood, and cannot be converted to opset {opset} ({error}): "
+            "keep its opset, or convert the model first"
+        ) from None
+    return substitute(converted.function.body, dict(zip(converted.function.params, arguments, strict=True)))
 
 
 def _version(op_type: str, opset: int) -> int | None:
