@@ -134,11 +134,9 @@ class _Extra:
 
 
 def _order(problem: Problem, component: list[int]) -> list[list[int]]:
-    """The rings, users before what they need; the next one is that after which the fewest rings are open.
+    """The rings, users before what they need, in that of two orders in which fewer are open, all in all.
 
-    A ring is open once a ring before it may need it, until it is decided. Of those that leave as many open, the next
-    one is that which has been open for longest, then that whose users were all there first. Parts of the graph that
-    have nothing but a few much-used rings in common come one after another.
+    A ring is open once a ring before it may need it, until it is decided.
     """
     rings = members(component)
     needs: list[dict[int, None]] = []
@@ -148,6 +146,42 @@ def _order(problem: Problem, component: list[int]) -> list[list[int]]:
         needs.append(dict.fromkeys([other for other in below if other != number]))
         for other in needs[number]:
             users[other].append(number)
+    orders = _fewest_opened_first(needs, users), _latest_first(needs, users)
+    return [rings[number] for number in min(orders, key=partial(_openness, needs))]
+
+
+def _openness(needs: list[dict[int, None]], order: list[int]) -> int:
+    """The sum over all steps of the rings that are open."""
+    opened: dict[int, int] = {}
+    total = 0
+    for step, number in enumerate(order):
+        total += step - opened.get(number, step)
+        for other in needs[number]:
+            opened.setdefault(other, step)
+    return total
+
+
+def _latest_first(needs: list[dict[int, None]], users: list[list[int]]) -> list[int]:
+    """The next ring is that whose users were all there last: what only a part of the graph needs ends with it."""
+    waits = [*map(len, users)]
+    ready = [number for number, users_left in enumerate(waits) if not users_left]
+    order = []
+    while ready:
+        number = ready.pop()
+        order.append(number)
+        for other in needs[number]:
+            waits[other] -= 1
+            if not waits[other]:
+                ready.append(other)
+    return order
+
+
+def _fewest_opened_first(needs: list[dict[int, None]], users: list[list[int]]) -> list[int]:
+    """The next ring is that after which the fewest are open.
+
+    Of those that leave as many open, the next one is that which has been open for longest, then that whose users were
+    all there first. Parts of the graph that have nothing but a few much-used rings in common come one after another.
+    """
     part = _parts(needs, users)
     waits = [*map(len, users)]
     opens = [len(others) - bool(users[number]) for number, others in enumerate(needs)]  # and is open no more itself
@@ -174,7 +208,7 @@ def _order(problem: Problem, component: list[int]) -> list[list[int]]:
                 fresh += [user for user in users[other] if user in ready and user not in order]
             for each in fresh:
                 heappush(heap, (part[each], opens[each], opened[each], ready[each], each))
-    return [rings[number] for number in order]
+    return [*order]
 
 
 def _parts(needs: list[dict[int, None]], users: list[list[int]]) -> list[int]:

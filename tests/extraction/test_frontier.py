@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -167,6 +167,32 @@ def test_parts_that_have_few_much_used_classes_in_common_are_decided_one_after_a
     assert choice is not None
     sets: list[set[int]] = [set(), {0}, {1}, {0, 1}]
     assert dag_cost(problem, choice) == min(20 * len(used) + sum(least(p, used) for p in picked) for used in sets)
+
+
+def block(seed: int) -> Classes:
+    """A hub, eight classes, one of them over it, six over these, and one over pairs of the six: each opens more."""
+    random = np.random.default_rng(seed)
+    lower: Classes = [[(float(random.integers(2, 6)), [0] if number == 0 else [])] for number in range(8)]
+    middle: Classes = []
+    for _ in range(6):
+        halves = np.split(random.permutation(np.arange(1, 9)), 2)
+        middle.append([(float(random.integers(0, 3)), half.tolist()) for half in halves])
+    pairs = [(0.0, [*pair]) for pair in combinations(range(9, 15), 2)]
+    return [[(0.0, [])], *lower, *middle, pairs]
+
+
+def test_parts_that_open_more_and_more_classes_are_decided_one_after_another() -> None:
+    count = 12
+    classes = block(0)[:1]
+    for number in range(count):
+        above = len(classes) - 1
+        for nodes in block(number)[1:]:
+            classes.append([(cost, [k and k + above for k in below]) for cost, below in nodes])
+    problem = Problem.from_lists(classes, [*range(15, len(classes), 15)])
+    choice = decide(problem)
+    assert choice is not None
+    parts = [optimum(Problem.from_lists(block(number), [15])) for number in range(count)]
+    assert dag_cost(problem, choice) == sum(parts)
 
 
 def wide(count: int) -> Problem:
