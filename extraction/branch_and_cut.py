@@ -29,7 +29,7 @@ from .solution import Result, finish
 _ROUNDS, _PROGRESS = 6, 0.01  # cutting stops when that many rounds close less than this share of the gap
 _RESTARTS = 1  # integer solutions with a cycle after which levels forbid them all
 _SMALL, _FEW = 5_000, 30  # up to so many nodes, a proof mostly takes less than more than so many idle kicks
-_QUICK = 1 / 16  # of the effort of deciding class by class, before all else; most that is decided takes less
+_QUICK, _SIMPLER = 1 / 16, 1 / 4  # of the effort of deciding class by class, before all else and once simplified
 _RELAXING = 0.5  # share of the time left for a relaxation, after which no proof is to be expected
 _FIRST_TRY = 1.0  # seconds for HiGHS before the search goes on, and CP-SAT is asked
 _NEAR = 0.05  # of the cost: where the bound is farther off, a proof is unlikely, and the search gets more time
@@ -124,7 +124,7 @@ class BranchAndCut:
             current = stage.problem or current
             choice: list[int] | None = []
             if stage.problem:  # one that is no smaller is as hard to decide as before
-                choice = None if current.num_nodes == tried else decide(current, deadline, _QUICK)
+                choice = None if current.num_nodes == tried else decide(current, deadline, _SIMPLER)
                 tried = current.num_nodes
             if choice is not None:
                 return self._decided(choice)
