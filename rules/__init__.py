@@ -52,6 +52,7 @@ from eqsat.rules.algebra import algebra
 from eqsat.rules.attended import attended, score_parts
 from eqsat.rules.binomials import binomials
 from eqsat.rules.blocks import blocks
+from eqsat.rules.columns import columns
 from eqsat.rules.einsum import notations
 from eqsat.rules.gathering import gathering
 from eqsat.rules.heads import attention, heads
@@ -119,6 +120,7 @@ _subjects = (
     kernels,
     linear,
     triples,
+    columns,
     affine,
     rows,
     row_moves,

@@ -325,3 +325,17 @@ def test_a_layer_norm_has_one_form_whether_its_shift_is_zero_or_not_there() -> N
     without = relay.nn.layer_norm(x, gamma, gamma, center=False)
     assert eqsat.equal(without, relay.nn.layer_norm(x, gamma, none)).answer == "equal"
     assert only_operator(without + shift, rules.default) == "nn.layer_norm"
+
+
+def test_parts_of_heads_of_a_product_are_columns_of_one_that_is_not_viewed() -> None:
+    """Three parts of each of two heads, or of groups of heads of other lengths."""
+    rng = np.random.default_rng(0)
+    weight, bias = (const(rng.normal(size=shape).astype("f4")) for shape in ((8, 24), (24,)))
+    product = relay.nn.matmul(relay.var("x", shape=(2, 5, 8)), weight) + bias
+    within, between = relay.reshape(product, (2, 5, 2, 3, 4)), relay.reshape(product, (2, 5, 6, 4))
+    for parts in (
+        [relay.take(within, const(index), axis=3) for index in range(3)],
+        [relay.strided_slice(between, [a], [b], axes=[2]) for a, b in ((0, 4), (4, 5), (5, 6))],
+    ):
+        graph = relay.Tuple([relay.nn.relu(relay.reshape(part, (2, 5, -1))) for part in parts])
+        assert eqsat.optimize(graph).astext().count("reshape") == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product as combinations
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,32 @@ def three_products(draw: Draw, product: str) -> tuple[Any, ...]:
             value = nn.matmul(data, draw.constant((width, outputs), dtype))
         found.append(transpose(reshape(value, newshape=(batch, places, count, size)), axes=(0, 2, 1, 3)))
     return tuple(found)
+
+
+def part_of_heads(draw: Draw, name: str) -> Any:
+    """A part of the heads of a product, or of one with a bias, of which the heads are joined."""
+    batch, places, width, size = sizes(draw, 4)
+    groups, count, axis = draw.rng.randint(1, 3), draw.rng.randint(2, 6), draw.rng.choice((2, 3))
+    inner = (count, groups, size) if axis == 2 else (groups, count, size)
+    dtype, outputs = draw.rng.choice(FLOATS), groups * count * size
+    data = Var("x", TensorType((batch, places, width), dtype))
+    value: Any
+    if "dense" in name:
+        value = nn.dense(data, draw.constant((outputs, width), dtype))
+    elif "matmul" in name:
+        value = nn.matmul(data, draw.constant((width, outputs), dtype))
+    else:
+        value = Var("y", TensorType((batch, places, outputs), dtype))
+    if "bias" in name:
+        value = value + draw.constant((outputs,), dtype)
+    view = reshape(value, newshape=(batch, places, *inner))
+    length = draw.rng.choice([each for each in range(1, count + 1) if not count % each or draw.chance(0.2)])
+    first = draw.rng.randint(0, count // length - 1) * length
+    if "place" in name:
+        part = take(view, const(first), axis=axis)
+    else:
+        part = strided_slice(view, begin=[first], end=[first + length], axes=[axis])
+    return reshape(part, newshape=(batch, places, -1))
 
 
 def product_of_rows(draw: Draw, biased: bool) -> Any:
@@ -365,6 +392,13 @@ EXAMPLES: dict[str, Examples] = {
     "product-of-batches": partial(product_of_rows, biased=False),
     "biased-product-of-batches": partial(product_of_rows, biased=True),
     "parts-of-transposed": part_of_three,
+    **{
+        f"{cut}-of-heads{product}": partial(part_of_heads, name=cut + product)
+        for cut, product in combinations(
+            ("slice", "place"),
+            ("", *[f"-of-{each}{bias}" for each in ("matmul", "dense") for bias in ("", "-with-bias")]),
+        )
+    },
     "joined-heads": partial(groups_of_heads, masked=False, transposed=True),
     "joined-heads-masked": partial(groups_of_heads, masked=True, transposed=True),
     "grouped-heads": partial(groups_of_heads, masked=False, transposed=False),
