@@ -1,7 +1,8 @@
 """Attention that splits its operands into heads by itself.
 
 The reshapes and transposes that split queries, keys and values into heads, and join the heads of the result, become
-part of the attention operator. So does the repetition of keys and values for groups of query heads. Rotary embeddings
+part of the attention operator. So does the repetition of keys and values for groups of query heads, and so do such
+groups where the queries of a group are rows of one head. Rotary embeddings
 are recognised as transformers write them out, x cos + (-b, a) sin, of halves (a, b) of each head's elements.
 """
 
@@ -91,6 +92,37 @@ def grouped(name: str, operator: Callable[..., DFPattern], *masks: DFPattern) ->
     )
 
 
+viewed = reshape(q)
+
+
+def views_heads_as_rows(ty: TensorType, view: TensorType, key: TensorType, value: TensorType) -> bool:
+    """Guard: a view of queries puts those of neighbouring heads that share keys and values one after the other."""
+    if any(rank_of(each) != 4 for each in (ty, view, key, value)) or not same_sizes(key.shape[:2], value.shape[:2]):
+        return False
+    (batch, heads, _, width), groups = ty.shape, view.shape[1]
+    if not isinstance(heads, int) or not isinstance(groups, int) or not groups or heads % groups or heads == groups:
+        return False
+    return key.shape[1] == groups and same_sizes((batch, width), (view.shape[0], view.shape[3]))
+
+
+def is_for_all_rows(attrs: Attrs, *masks: TensorType) -> bool:
+    """Guard: all queries of a batch see the same keys."""
+    return not attrs.causal and all(set(ty.shape[-3:-1]) <= {1} for ty in masks)
+
+
+def rows_as_heads(name: str, operator: Callable[..., DFPattern], *masks: DFPattern) -> Rewrite:
+    """attention(view q, k, v) = view(attention(q, k, v))"""
+    of_rows = operator(viewed, k, v, *masks)
+    return rewrite(
+        name,
+        of_rows,
+        reshape(like(of_rows, q, k, v, *masks), newshape=compute(lambda ty: (0, ty.shape[1], -1, 0), type_of(viewed))),
+        when(views_heads_as_rows, *map(type_of, (q, viewed, k, v))),
+        when(is_for_all_rows, attrs_of(of_rows), *map(type_of, masks)),
+        soundness=Soundness.ROUNDING,
+    )
+
+
 joined_heads = RuleSet(
     "joined-heads",
     [
@@ -98,6 +130,8 @@ joined_heads = RuleSet(
         joined("joined-heads-masked", nn.masked_attention, mask),
         grouped("grouped-heads", nn.attention),
         grouped("grouped-heads-masked", nn.masked_attention, mask),
+        rows_as_heads("rows-as-heads", nn.attention),
+        rows_as_heads("rows-as-heads-masked", nn.masked_attention, mask),
     ],
 )
 

@@ -339,3 +339,9 @@ def test_parts_of_heads_of_a_product_are_columns_of_one_that_is_not_viewed() -> 
     ):
         graph = relay.Tuple([relay.nn.relu(relay.reshape(part, (2, 5, -1))) for part in parts])
         assert eqsat.optimize(graph).astext().count("reshape") == 0
+
+
+def test_heads_that_are_rows_of_one_head_are_heads_that_share_keys() -> None:
+    q, k, v = (relay.var(name, shape=(2, heads, 3, 4)) for name, heads in (("q", 6), ("k", 2), ("v", 2)))
+    written = relay.reshape(relay.nn.attention(relay.reshape(q, (2, 2, 9, 4)), k, v, scale=0.5), (2, 6, 3, 4))
+    assert only_operator(written, rules.default) == "nn.attention"

@@ -229,6 +229,20 @@ def groups_of_heads(draw: Draw, masked: bool, transposed: bool) -> Any:
     return operator(*parts, scale=draw.rng.choice((0.5, 1.0)), causal=draw.chance(0.3))
 
 
+def heads_as_rows(draw: Draw, masked: bool) -> Any:
+    """Attention of queries whose heads are viewed as rows, with a mask of the keys or of the rows, or without."""
+    batch, keys, times, queries, places, width, out = sizes(draw, 7)
+    dtype = draw.rng.choice(FLOATS)
+    query = Var("q", TensorType((batch, keys * times, queries, width), dtype))
+    parts: list[Any] = [reshape(query, newshape=(batch, keys, times * queries, width))]
+    parts += [Var(name, TensorType((batch, keys, places, size), dtype)) for name, size in (("k", width), ("v", out))]
+    if masked:
+        rows = times * queries if draw.chance(0.2) else 1
+        parts.append(Var("mask", TensorType((batch, 1, rows, places)[draw.rng.randint(0, 2) :], dtype)))
+    operator = nn.masked_attention if masked else nn.attention
+    return operator(*parts, scale=draw.rng.choice((0.5, 1.0)), causal=draw.chance(0.2))
+
+
 def rotated(data: Var, half: int, cosine: Expr, sine: Expr) -> Any:
     """A rotary embedding written out."""
     parts: Any = split(data, indices_or_sections=(half,), axis=-1)
@@ -403,6 +417,8 @@ EXAMPLES: dict[str, Examples] = {
     "joined-heads-masked": partial(groups_of_heads, masked=True, transposed=True),
     "grouped-heads": partial(groups_of_heads, masked=False, transposed=False),
     "grouped-heads-masked": partial(groups_of_heads, masked=True, transposed=False),
+    "rows-as-heads": partial(heads_as_rows, masked=False),
+    "rows-as-heads-masked": partial(heads_as_rows, masked=True),
     "rotary-embedding": rotated_by_constants,
     "rotary-embedding-by-signs": partial(rotated_by_constants, signed=True),
     "rotary-in-halves": rotated_in_halves,
