@@ -11,7 +11,8 @@ import json
 import pytest
 
 from eqsat import relay, rules
-from eqsat.egraph.rule import flatten
+from eqsat.egraph.mistakes import check_rewrite
+from eqsat.egraph.rule import Rewrite, flatten
 from eqsat.rules.prove import PROVED_BEFORE
 from eqsat.rules.verify import table, verify
 from eqsat.rules.verify.examples import EXAMPLES, examples_of
@@ -31,6 +32,13 @@ def test_rules_keep_values(portion) -> None:
         verdict.rule for verdict in verdicts if verdict.instances < INSTANCES and not verdict.rule.startswith("fold-")
     }
     assert few <= PROVED
+
+
+def test_rules_use_what_their_left_sides_match() -> None:
+    """The rules of users are checked when they are defined."""
+    for rule in EVERY:
+        if isinstance(rule, Rewrite):
+            check_rewrite(rule)
 
 
 def test_the_default_rules_assume_nothing_of_values() -> None:

@@ -24,7 +24,7 @@ class Console(rich.console.Console):
 
     def __init__(self, stderr: bool = False):
         on_terminal = (sys.stderr if stderr else sys.stdout).isatty()
-        super().__init__(stderr=stderr, width=None if on_terminal else WIDE)
+        super().__init__(stderr=stderr, width=None if on_terminal else WIDE, emoji=False)
 
     def render(self, *args: Any, **keywords: Any) -> Iterable[Segment]:
         """Yield the printed segments, with escapes for control characters in their text."""

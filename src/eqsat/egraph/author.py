@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -219,6 +220,10 @@ def like(call: DFPattern, *args: Any, **changes: Any) -> Like:
     return Like(call, args, changes)
 
 
+_SHIPPED = "eqsat.rules."
+"""The modules whose rules the tests check, and not each process: that takes a tenth of the time of a small model."""
+
+
 def rewrite(
     name: str,
     lhs: Any,
@@ -271,7 +276,8 @@ def rewrite(
     numbers = tuple([guard for guard in guards if isinstance(guard, Numbers)])
     conditions = when, different, unknown, bases, settled, comes, numbers
     result = Rewrite(name, roots, templates, *conditions, soundness, examples, contracts, early)
-    check_rewrite(result)
+    if not sys._getframe(1).f_globals["__name__"].startswith(_SHIPPED):
+        check_rewrite(result)
     return result
 
 

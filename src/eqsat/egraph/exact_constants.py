@@ -32,10 +32,16 @@ _LEAST, _MOST = -1074 - 2 * _MANTISSA, 1025
 """Bounds of the exponents of two by which whole numbers of 53 bits are floats."""
 
 
-_POWERS = np.asarray(
-    [[pow(2, exponent, prime) for exponent in range(_LEAST, _MOST)] for prime in PRIMES.tolist()], dtype=np.int64
-)
-"""The powers of two from the least on, in a row for each prime."""
+def _powers() -> Array[np.int64]:
+    """The powers of two from the least on, in a row for each prime."""
+    found = np.asarray([[pow(2, _LEAST, prime)] for prime in PRIMES.tolist()])
+    while (count := found.shape[1]) < _MOST - _LEAST:
+        factor = np.asarray([[pow(2, count, prime)] for prime in PRIMES.tolist()])
+        found = np.hstack([found, found * factor % PRIMES[:, None]])
+    return found
+
+
+_POWERS = _powers()
 
 
 class _Exact(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -30,7 +29,6 @@ Scope: TypeAlias = Mapping[DFPattern, DFPattern]
 """Repeated pattern -> its copy for the field that is being built."""
 
 
-@lru_cache(maxsize=1 << 14)
 def is_variadic(pattern: DFPattern) -> bool:
     """Whether there are repetitions in a pattern."""
     return any(isinstance(part, ManyPattern) for part in subpatterns(pattern))
@@ -39,7 +37,7 @@ def is_variadic(pattern: DFPattern) -> bool:
 def outer_tuples(roots: Iterable[DFPattern]) -> list[TuplePattern]:
     """The tuple patterns with repetitions that are not themselves repeated."""
     found: dict[DFPattern, None] = {}
-    stack = list(roots)
+    stack = [root for root in roots if is_variadic(root)]
     while stack:
         pattern = stack.pop()
         if pattern not in found and not isinstance(pattern, ManyPattern):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations_with_replacement, pairwise
 from typing import Any, ClassVar, TypeVar
 
@@ -546,13 +546,17 @@ def _holds_none(value: Any) -> bool:
 
 def at_same_expression(pattern: DFPattern) -> list[DFPattern]:
     """``pattern`` and all patterns that matching it tries against the same expression."""
-    return subpatterns(pattern, DFPattern.same_expression)
+    return _all_below(pattern, DFPattern.same_expression)
 
 
-def subpatterns(
-    pattern: DFPattern, below: Callable[[DFPattern], Sequence[DFPattern]] = DFPattern.children
-) -> list[DFPattern]:
-    """``pattern`` and all patterns in it, each once, in the order in which they are written; ``below`` gives parts."""
+@lru_cache(maxsize=1 << 14)
+def subpatterns(pattern: DFPattern) -> tuple[DFPattern, ...]:
+    """``pattern`` and all patterns in it, each once, in the order in which they are written."""
+    return tuple(_all_below(pattern, DFPattern.children))
+
+
+def _all_below(pattern: DFPattern, below: Callable[[DFPattern], Sequence[DFPattern]]) -> list[DFPattern]:
+    """``pattern`` and what is below it, each once, in order; ``below`` gives parts."""
     found: dict[DFPattern, None] = {}
     stack = [pattern]
     while stack:

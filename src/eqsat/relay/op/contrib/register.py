@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-_TABLES: dict[str, Any] = {}
+_MAKERS: dict[str, Callable[[], Any]] = {}
 
 
 def register_pattern_table(compiler: str, table: Callable[[], Any] | None = None) -> Any:
-    """Register what ``table()`` gives, at once, as the pattern table of a compiler; also as a decorator.
+    """Register what ``table()`` gives as the pattern table of a compiler; also as a decorator.
 
     Args:
         compiler: name of the compiler, such as ``"dnnl"``.
         table: a function without arguments that gives the table, see :func:`relay.transform.MergeComposite`;
-            left out, the decorated function is it.
+            left out, the decorated function is it. It is called when the table is first asked for.
     """
 
     def register(make: Callable[[], Any]) -> Callable[[], Any]:
-        _TABLES[compiler] = make()
+        _MAKERS[compiler] = cache(make)
         return make
 
     return register if table is None else register(table)
@@ -26,9 +27,10 @@ def register_pattern_table(compiler: str, table: Callable[[], Any] | None = None
 
 def get_pattern_table(compiler: str) -> Any:
     """The table registered for ``compiler``, None when there is none."""
-    return _TABLES.get(compiler)
+    make = _MAKERS.get(compiler)
+    return None if make is None else make()
 
 
 def registered() -> list[str]:
     """The compilers that have a table."""
-    return list(_TABLES)
+    return list(_MAKERS)
