@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TypeVar
 
 from eqsat.collector import paused_gc
 
@@ -14,8 +13,6 @@ from .deadline import NEVER, Deadline
 from .mutable import MutableProblem, Simplified
 from .necessary import bits, necessary, union
 from .problem import Problem
-
-T = TypeVar("T")
 
 _WIDE = 200  # nodes a class may have for all pairs of them to be compared by what they need at any depth
 _STEPS = 20  # classes looked at in one round, per class: a cycle cut off from the roots would pass costs round for ever
@@ -133,23 +130,19 @@ class _Reducer(MutableProblem):
                 self._drop_dearer(index)
                 continue
             own = 1 << self.number[index]
-            names: list[int] = []
-            kept: list[int] = []
-            closures = {node: union(must, self._numbers(node)) for node in self.nodes[index]}
+            kept: list[tuple[int, int]] = []
             for node in self._by_cost(index):
-                closure = closures[node]
-                if closure & own or self._is_dominated(node, closure, self._no_dearer(node, names, kept)):
+                numbers = self._numbers(node)
+                needs, closure = bits(numbers), union(must, numbers)
+                if self.signed:
+                    rivals = [other for other, others in kept if others == needs]
+                else:
+                    outside = ~closure
+                    rivals = [other for other, others in kept if not others & outside]
+                if closure & own or self._is_no_cheaper(node, rivals):
                     self._remove(node)
                 else:
-                    names.append(node)
-                    kept.append(bits(self._numbers(node)))
-
-    def _is_dominated(self, node: int, closure: int, rivals: list[int]) -> bool:
-        """Whether one of the sets of needed classes is within what the node needs at any depth."""
-        if self.signed:
-            return bits(self._numbers(node)) in rivals
-        outside = ~closure
-        return any(not needs & outside for needs in rivals)
+                    kept.append((node, needs))
 
     def _force_must(self, must: list[int]) -> None:
         if not must:
@@ -181,15 +174,12 @@ class _Reducer(MutableProblem):
 
     def _drop_dearer(self, index: int) -> None:
         """Remove nodes that need all that a sibling needs and are no cheaper than it."""
-        names: list[int] = []
-        kept: list[set[int]] = []
+        kept: list[int] = []
         for node in self._by_cost(index):
-            kids = self.kids[node]
-            if self._needs_one_of(self._no_dearer(node, names, kept), kids):
+            if self._is_no_cheaper(node, self._needing_no_more(node, kept)):
                 self._remove(node)
             else:
-                names.append(node)
-                kept.append(kids)
+                kept.append(node)
 
     def _drop_dearer_of_many(self, index: int) -> None:
         """The same for classes with so many nodes that comparing all pairs would take long."""
@@ -198,26 +188,28 @@ class _Reducer(MutableProblem):
         kept: dict[int, list[int]] = {}  # by the need that the fewest siblings have, -1 for no need
         for node in nodes:
             kids = self.kids[node]
-            names = [other for kid in (-1, *kids) for other in kept.get(kid, ())]
-            if self._needs_one_of(self._no_dearer(node, names, [self.kids[n] for n in names]), kids):
+            siblings = [other for kid in (-1, *kids) for other in kept.get(kid, ())]
+            if self._is_no_cheaper(node, self._needing_no_more(node, siblings)):
                 self._remove(node)
             else:
                 kept.setdefault(min(kids, key=frequency.__getitem__, default=-1), []).append(node)
 
-    def _needs_one_of(self, rivals: list[set[int]], kids: set[int]) -> bool:
-        return kids in rivals if self.signed else any(map(kids.issuperset, rivals))
+    def _needing_no_more(self, node: int, siblings: list[int]) -> list[int]:
+        """Those siblings that need nothing that the node does not need; if some costs are negative, just as much."""
+        kids, needs = self.kids, self.kids[node]
+        if self.signed:
+            return [other for other in siblings if kids[other] == needs]
+        return [other for other in siblings if kids[other] <= needs]
 
     def _by_cost(self, index: int) -> list[int]:
         return sorted(self.nodes[index], key=lambda n: (self.cost[n], len(self.kids[n]), n))
 
-    def _no_dearer(self, node: int, names: list[int], needs: list[T]) -> list[T]:
-        """The needs of those siblings (given in order of cost, all before the node) that are no dearer than it."""
+    def _is_no_cheaper(self, node: int, rivals: list[int]) -> bool:
+        """Whether one of some siblings, all before the node in the order of cost, is no dearer than it."""
         if len(self.tolerances) == 1:
-            return needs
+            return bool(rivals)
         cost = self.cost[node]
-        return [
-            need for other, need in zip(names, needs, strict=True) if self.cost[other].covers(cost, self.tolerances)
-        ]
+        return any(self.cost[other].covers(cost, self.tolerances) for other in rivals)
 
     def _pull_up(self, index: int) -> None:
         """Move to the users what all nodes cost at least."""
