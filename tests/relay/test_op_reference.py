@@ -404,6 +404,14 @@ def test_quantized_conv2d_then_requantize() -> None:
 # ---- integers and corner cases, by hand
 
 
+def test_the_mean_of_more_integers_than_their_dtype_counts() -> None:
+    data = np.tile(np.array([[3], [-3]], "int8"), (2, 64))
+    data[0, 0] = 127
+    assert computed(relay.mean, data) == 0  # of 124 / 256
+    assert computed(relay.mean, np.ones((128, 2), "uint8"), axis=0).tolist() == [1, 1]
+    assert computed(relay.mean, np.ones((2, 128), "int8"), axis=0).tolist() == [1] * 128
+
+
 def test_integer_division_truncates_and_floors() -> None:
     a, b = np.array([7, -7, 7, -7, 5], "int32"), np.array([2, 2, -2, -2, 0], "int32")
     assert computed(relay.divide, a, b).tolist() == [3, -3, -3, 3, 0]

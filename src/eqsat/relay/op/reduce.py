@@ -31,9 +31,12 @@ def accumulator(dtype: Any) -> Any:
 def mean_over(data: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
     """The mean over ``axes`` in the data's dtype; of no elements NaN."""
     total = np.sum(data, axis=axes, keepdims=keepdims, dtype=accumulator(data.dtype))
-    total = np.asarray(total, like=data)
-    count = np.asarray(prod_of([data.shape[axis] for axis in axes]), total.dtype, like=data)
-    return truncated_divide(total, count).astype(data.dtype)
+    number = prod_of([data.shape[axis] for axis in axes])
+    dtype = total.dtype
+    if dtype.kind in "iu":  # which may not have the number of elements
+        dtype = np.promote_types(dtype, np.min_scalar_type(number))
+    total = np.asarray(total, dtype, like=data)
+    return truncated_divide(total, np.asarray(number, dtype, like=data)).astype(data.dtype)
 
 
 def lowest(dtype: Any) -> Any:
