@@ -92,6 +92,20 @@ def grouped(name: str, operator: Callable[..., DFPattern], *masks: DFPattern) ->
     )
 
 
+repeated_heads = take(x, indices)
+turned_heads = transpose(repeated_heads)
+embedded_heads = nn.rotary_embedding(repeated_heads, cosines, sines)
+
+
+def repeats_along(axis: int) -> Callable[[Attrs, TensorType, TensorType], bool]:
+    """Guard: a gather takes heads, which are ``axis`` of four axes."""
+
+    def guard(attrs: Attrs, ty: TensorType, places: TensorType) -> bool:
+        return rank_of(ty) == 4 and rank_of(places) == 1 and attrs.axis in (axis, axis - 4) and not attrs.batch_dims
+
+    return guard
+
+
 viewed = reshape(q)
 
 
@@ -130,6 +144,20 @@ joined_heads = RuleSet(
         joined("joined-heads-masked", nn.masked_attention, mask),
         grouped("grouped-heads", nn.attention),
         grouped("grouped-heads-masked", nn.masked_attention, mask),
+        # heads may be repeated before they are put in front of the places, and before they are turned by angles
+        rewrite(
+            "heads-first-of-repeated",
+            turned_heads,
+            like(repeated_heads, like(turned_heads, x), indices, axis=1),
+            when(repeats_along(HEADS), attrs_of(repeated_heads), type_of(x), type_of(indices)),
+            when(puts_heads_first, attrs_of(turned_heads), type_of(repeated_heads)),
+        ),
+        rewrite(
+            "rotary-embedding-of-repeated",
+            embedded_heads,
+            like(repeated_heads, like(embedded_heads, x, cosines, sines), indices),
+            when(repeats_along(1), attrs_of(repeated_heads), type_of(x), type_of(indices)),
+        ),
         rows_as_heads("rows-as-heads", nn.attention),
         rows_as_heads("rows-as-heads-masked", nn.masked_attention, mask),
     ],

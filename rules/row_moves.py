@@ -17,7 +17,7 @@ from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewr
 from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
-from eqsat.relay.op import concatenate, reshape, split, take, transpose
+from eqsat.relay.op import concatenate, reshape, split, squeeze, take, transpose
 from eqsat.relay.op.index import bounded
 from eqsat.relay.ty import Dim, TensorType, is_static
 from eqsat.rules.axes import permutation
@@ -214,45 +214,40 @@ shuffles = RuleSet(
 # ---- a new axis that is expanded, then joined with another one
 
 
-def repeats(
-    whole: TensorType, split: TensorType, spread: TensorType, result: TensorType
-) -> tuple[int, Array] | Refusal:
-    """The axis of ``whole`` along which the result repeats it, and the indices of the gather that does it.
+def repeats(whole: TensorType, spread: TensorType, result: TensorType) -> tuple[tuple[int], int, Array] | Refusal:
+    """The axis of one element, the axis along which the result repeats the rest, and the indices that do it.
 
     Args:
-        whole: the tensor.
-        split: with an axis of one element more.
+        whole: the tensor, with an axis of one element more.
         spread: with that axis expanded.
         result: with that axis as a part of the one before it (each element is repeated) or behind it (all are).
     """
-    added = [axis for axis, (one, many) in enumerate(zip(split.shape, spread.shape, strict=False)) if one != many]
-    ranks = (rank_of(result), rank_of(split), rank_of(spread))
-    if len(added) != 1 or ranks != (rank_of(whole), rank_of(whole) + 1, rank_of(whole) + 1):
-        return refuse("it is not expanded along one new axis")
+    added = [axis for axis, (one, many) in enumerate(zip(whole.shape, spread.shape, strict=False)) if one != many]
+    if len(added) != 1 or rank_of(spread) != rank_of(whole) or rank_of(result) != rank_of(whole) - 1:
+        return refuse("it is not expanded along one axis that is joined then")
     (new,) = added
-    if split.shape[:new] + split.shape[new + 1 :] != whole.shape:
-        return refuse("the view does more than put in an axis")
-    times = spread.shape[new]
+    if whole.shape[new] != 1:
+        return refuse("a dimension is not known")
+    shape, times = whole.shape[:new] + whole.shape[new + 1 :], spread.shape[new]
     for axis, pick in ((new - 1, np.repeat), (new, np.tile)):
-        if not 0 <= axis < rank_of(whole):
+        if not 0 <= axis < len(shape):
             continue
-        length = whole.shape[axis]
+        length = shape[axis]
         if not isinstance(length, int) or not isinstance(times, int) or not 1 < length * times <= MOST_INDICES:
             continue
-        if result.shape == (*whole.shape[:axis], length * times, *whole.shape[axis + 1 :]):
-            row = known(whole.shape[axis + 1 :])
-            if row is not None and prod(row) < LEAST_ROW:
+        if result.shape == (*shape[:axis], length * times, *shape[axis + 1 :]):
+            row = known(shape[axis + 1 :])
+            if row is not None and prod(row) < SHORTEST:
                 return refuse("single elements are repeated")
-            return axis, pick(np.arange(length), times)
+            return (new,), axis, pick(np.arange(length), times)
     return refuse("the new axis joins none of a known length")
 
 
 def repeated(name: str, spread: DFPattern) -> Rewrite:
-    """reshape(expand(reshape(x))) = take(x, (0, 0, 1, 1), axis)"""
+    """reshape(expand(x)) = take(squeeze(x), (0, 0, 1, 1), axis)"""
     joined = view(spread)
-    types = (type_of(x), type_of(parts), type_of(spread), type_of(joined))
-    found = computed_parts(repeats, *types)
-    return rewrite(name, joined, take(x, found(1), axis=found(0), mode="fast"))
+    found = computed_parts(repeats, type_of(x), type_of(spread), type_of(joined))
+    return rewrite(name, joined, take(squeeze(x, axis=found(0)), found(2), axis=found(1), mode="fast"))
 
 
 def is_one_row(attrs: Attrs, data: TensorType, places: TensorType) -> bool:
@@ -270,7 +265,7 @@ repeating = RuleSet(
             expanded(x, gathered),
             when(is_one_row, attrs_of(gathered), type_of(x), type_of(i)),
         ),
-        repeated("repeat-is-gather", is_op("broadcast_to")(parts)),
-        repeated("dynamic-repeat-is-gather", is_op("dyn.broadcast_to")(parts, sizes)),
+        repeated("repeat-is-gather", is_op("broadcast_to")(x)),
+        repeated("dynamic-repeat-is-gather", is_op("dyn.broadcast_to")(x, sizes)),
     ],
 )

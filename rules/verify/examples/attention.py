@@ -229,6 +229,21 @@ def groups_of_heads(draw: Draw, masked: bool, transposed: bool) -> Any:
     return operator(*parts, scale=draw.rng.choice((0.5, 1.0)), causal=draw.chance(0.3))
 
 
+def repeated_heads(draw: Draw, embedded: bool) -> Any:
+    """Heads that are repeated, or elements that are, before they are turned by angles or put in front of the places."""
+    batch, heads, places, half = sizes(draw, 4)
+    dtype = draw.rng.choice(("float32", "float16"))
+    shape = (batch, heads, places, 2 * half) if embedded else (batch, places, heads, 2 * half)
+    axis = draw.rng.choice((1, 2, -2, -3))
+    rows = np.repeat(np.arange(shape[axis]), draw.rng.randint(1, 3))
+    if axis % 4 == 2 and embedded:
+        rows = np.arange(places)[::-1]
+    data = take(Var("x", TensorType(shape, dtype)), const(rows), axis=axis, mode="fast")
+    if not embedded:
+        return transpose(data, axes=(0, 2, 1, 3) if draw.chance(0.8) else (0, 2, 3, 1))
+    return nn.rotary_embedding(data, *[Var(name, TensorType((batch, places, half), dtype)) for name in "cs"])
+
+
 def heads_as_rows(draw: Draw, masked: bool) -> Any:
     """Attention of queries whose heads are viewed as rows, with a mask of the keys or of the rows, or without."""
     batch, keys, times, queries, places, width, out = sizes(draw, 7)
@@ -417,6 +432,8 @@ EXAMPLES: dict[str, Examples] = {
     "joined-heads-masked": partial(groups_of_heads, masked=True, transposed=True),
     "grouped-heads": partial(groups_of_heads, masked=False, transposed=False),
     "grouped-heads-masked": partial(groups_of_heads, masked=True, transposed=False),
+    "heads-first-of-repeated": partial(repeated_heads, embedded=False),
+    "rotary-embedding-of-repeated": partial(repeated_heads, embedded=True),
     "rows-as-heads": partial(heads_as_rows, masked=False),
     "rows-as-heads-masked": partial(heads_as_rows, masked=True),
     "rotary-embedding": rotated_by_constants,

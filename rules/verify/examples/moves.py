@@ -98,7 +98,7 @@ def repeated_heads(draw: Draw) -> Any:
     lead, row = draw.rng.choice(((), (2,))), draw.rng.choice(((4, 5), (2, 3)))
     each = draw.chance(0.5)
     parts = (*lead, *((heads, 1) if each else (1, heads)), *row)
-    split = reshape(Var("x", TensorType((*lead, heads, *row), draw.dtype)), newshape=parts)
+    split = Var("x", TensorType(parts, draw.dtype))
     shape = (*lead, *((heads, times) if each else (times, heads)), *row)
     spread = broadcast_to(split, shape) if draw.chance(0.5) else broadcast_to(split, const(np.asarray(shape)))
     return reshape(spread, newshape=(*lead, heads * times, *row) if draw.chance(0.8) else (-1, row[-1]))
