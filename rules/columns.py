@@ -2,8 +2,8 @@
 
 Queries, keys and values of one product often lie side by side, or do so within each head: the product is viewed as
 heads, cut along one axis, and the heads of each part are joined. With the columns of the weight in another order, the
-parts lie one behind the other, and no view is needed to cut them. Only values of the given graph are cut: others were
-joined from what is there.
+parts lie one behind the other, and no view is needed to cut them; or each has a product of its own columns. Only values
+of the given graph are cut: others were joined from what is there.
 """
 
 from __future__ import annotations
@@ -77,27 +77,27 @@ def neighbouring(whole: TensorType, view: TensorType, result: TensorType, taken:
     return {rank_of(whole) - 1: range(int(places[0]), int(places[-1]) + 1)}
 
 
-def order_of_parts(
+def columns_for(
     whole: TensorType, view: TensorType, result: TensorType, taken: Ranges | Refusal
 ) -> tuple[Array, Ranges] | Refusal:
-    """The columns in the order in which parts of equal length lie one behind the other, and which then are this part's.
+    """The columns of a product of which a part is taken, and which of them then are this part's.
 
-    All parts of a view get one order, so that their products are one.
+    The three thirds of a view get one order of all columns, so that their product is one. Another part gets a product
+    of its own columns: nobody may need the others.
     """
     found = columns_taken(whole, view, result, taken)
     if isinstance(found, Refusal):
         return found
     order, axis, part = found
-    length = len(part)
-    if order.shape[axis] % length or part.start % length:
-        return refuse("the axis is not cut in equal parts")
     if all(size == 1 for size in order.shape[:axis]):
-        return refuse("the parts lie one behind the other")
-    shape = order.shape
-    apart = order.reshape(*shape[:axis], shape[axis] // length, length, *shape[axis + 1 :])
-    columns = part.start // length * (order.size // (shape[axis] // length))
-    last = {rank_of(whole) - 1: range(columns, columns + order.size // (shape[axis] // length))}
-    return np.moveaxis(apart, axis, 0).ravel(), last
+        return refuse("the columns are side by side")
+    length, last = len(part), rank_of(whole) - 1
+    if order.shape[axis] != 3 * length or part.start % length:
+        own = order[(slice(None),) * axis + (slice(part.start, part.stop),)].ravel()
+        return own, {last: range(len(own))}
+    shape = (*order.shape[:axis], 3, length, *order.shape[axis + 1 :])
+    third, index = order.size // 3, part.start // length
+    return np.moveaxis(order.reshape(shape), axis, 0).ravel(), {last: range(index * third, (index + 1) * third)}
 
 
 def is_matrix(attrs: Attrs, weight: TensorType) -> bool:
@@ -138,7 +138,7 @@ def neighbours_of_heads(name: str) -> Rewrite:
 
 
 def columns_of_heads(name: str, kind: str, product: DFPattern, outputs: int, biased: bool) -> Rewrite:
-    """join(split(x w)[a:b]) = (x w')[a':b'], where w' has the columns of w in another order; with a bias or without
+    """join(split(x w)[a:b]) = (x w')[a':b'], where w' has columns of w in another order; with a bias or without
 
     Args:
         name: how the part is taken.
@@ -154,11 +154,11 @@ def columns_of_heads(name: str, kind: str, product: DFPattern, outputs: int, bia
     types = (type_of(value), type_of(view), type_of(root))
 
     def order(whole: TensorType, view: TensorType, result: TensorType, *of: object) -> Array | Refusal:
-        found = order_of_parts(whole, view, result, taken(*of))
+        found = columns_for(whole, view, result, taken(*of))
         return found if isinstance(found, Refusal) else found[0]
 
     def places(whole: TensorType, view: TensorType, result: TensorType, *of: object) -> Ranges | Refusal:
-        found = order_of_parts(whole, view, result, taken(*of))
+        found = columns_for(whole, view, result, taken(*of))
         return found if isinstance(found, Refusal) else found[1]
 
     columns = compute(order, *types, *refs)

@@ -345,3 +345,15 @@ def test_heads_that_are_rows_of_one_head_are_heads_that_share_keys() -> None:
     q, k, v = (relay.var(name, shape=(2, heads, 3, 4)) for name, heads in (("q", 6), ("k", 2), ("v", 2)))
     written = relay.reshape(relay.nn.attention(relay.reshape(q, (2, 2, 9, 4)), k, v, scale=0.5), (2, 6, 3, 4))
     assert only_operator(written, rules.default) == "nn.attention"
+
+
+def test_heads_that_are_repeated_in_each_group_are_repeated_by_attention() -> None:
+    """Keys are repeated where the places are in front of the heads, before they are turned by angles."""
+    q, k, v = (relay.var(name, shape=(2, 3, 2, heads, 8)) for name, heads in (("q", 3), ("k", 1), ("v", 1)))
+    cosines, sines = (relay.var(name, shape=(2, 3, 4)) for name in ("cos", "sin"))
+    heads = [
+        relay.transpose(relay.reshape(part, (2, 3, 6, 8)), (0, 2, 1, 3))
+        for part in (q, relay.broadcast_to(k, (2, 3, 2, 3, 8)), relay.broadcast_to(v, (2, 3, 2, 3, 8)))
+    ]
+    turned = [relay.nn.rotary_embedding(part, cosines, sines) for part in heads[:2]]
+    assert "broadcast_to" not in eqsat.optimize(relay.nn.attention(*turned, heads[2], scale=0.5)).astext()
