@@ -19,7 +19,7 @@ from .simplify import simplify
 from .solution import Result, finish
 
 PATIENCE = 300  # kicks in a row that save nothing before the search ends
-_ROUND = 50  # kicks from one annealing to the next
+_ROUND = 25  # kicks from one annealing to the next
 _STEPS, _STEPS_PER_NODE, _DOUBLED = 20_000, 16, 2  # of the first annealing at most, and how often that is doubled
 _HEATS = 0.1, 0.5  # of every other annealing
 SIMPLIFYING = 0.5  # share of the time left that simplification may take
