@@ -72,6 +72,14 @@ def test_the_result_is_that_of_the_whole(network: Network, model: Callable[[Cost
     assert_same(few(function, cost_model=model), whole(function, cost_model=model))
 
 
+@pytest.mark.parametrize("count", [6, 7, 12])
+def test_a_chain_through_all_layers_is_no_reason_to_leave_layers_out(count: int) -> None:
+    """Composed without its views it is as long as the layers that are kept, whatever the number of the missing ones."""
+    steps = [*[("relu", 1)] * 5, ("tanh", 1), ("transposed", 1)]
+    function = Network(steps, [{}] * count).function()
+    assert_same(few(function), whole(function))
+
+
 def test_weights_that_are_transposed_in_the_graph_are_so_in_all_layers() -> None:
     """The transposes are larger than what is computed of what rules make."""
     rng = default_rng(0)

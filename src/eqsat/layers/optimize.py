@@ -9,6 +9,7 @@ from typing import Any, TypeVar, Unpack
 
 from eqsat.collector import paused_gc
 from eqsat.egraph.group_rules import GroupRule
+from eqsat.egraph.report import Report
 from eqsat.egraph.rule import ComposeChains, FoldConstants, Injectivity, Rewrite, Rule, refs_of
 from eqsat.egraph.runner import OnIteration
 from eqsat.extraction.costs import as_tuple
@@ -196,6 +197,12 @@ def _sees_near(rule: Rule) -> bool:
     )
 
 
+def _composed(report: Report, options: Options) -> bool:
+    """Return whether chains were composed: one that leads through several layers is equal to no number of others."""
+    composing = [rule.name for rule in options.schedule.rules if isinstance(rule, ComposeChains)]
+    return any(report.rule(name).matches for name in composing)
+
+
 def _saturated(
     short: Truncated,
     options: Options,
@@ -212,5 +219,6 @@ def _saturated(
     few = replace(options, limits=short.limits(options.after(now - start).limits))
     saturation = saturate_bodies(short.body.expr, [short.body], few, on_iteration, now, has_inputs, traces=traces)
     (region,) = saturation.regions
-    units = find_units(short, region) if saturation.stop_reason == "saturated" else None
+    is_local = saturation.stop_reason == "saturated" and not _composed(saturation.report, options)
+    units = find_units(short, region) if is_local else None
     return None if units is None or not have_few_tops(units) else (short, saturation, units)

@@ -209,8 +209,8 @@ class _Finder:
             return None
         alone = {like[of] for of in second if like[of] != of}
         tops = {like[of] for of in bottoms}
-        above = self.graph.reach([self.region.root], {*below[2], *fixed})
-        if self.graph.children_of(above) & alone - tops - {*results[-1]}:
+        taken = self.graph.children_of(self.graph.reach([self.region.root], {*below[2], *fixed}))
+        if taken & alone - tops - {*results[-1]} or taken & second - fixed - shared - tops - {*results[1]}:
             return None
         if any(self.graph.has_leaf(of, others) for of in third):
             return None
