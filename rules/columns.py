@@ -9,12 +9,12 @@ of the given graph are cut: others were joined from what is there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from eqsat.egraph.author import (
     attrs_of,
-    compute,
     constants,
     given,
     like,
@@ -33,6 +33,7 @@ from eqsat.relay.op import reshape, strided_slice, take
 from eqsat.relay.ty import TensorType
 from eqsat.rules.slices import Ranges, cut, in_order, only_index
 from eqsat.rules.types import rank_of, same_sizes
+from eqsat.rules.values import computed_parts
 
 x, y = variables("x y")
 w, b, place = constants("w b place")
@@ -71,7 +72,7 @@ def neighbouring(whole: TensorType, view: TensorType, result: TensorType, taken:
     if isinstance(found, Refusal):
         return found
     order, axis, part = found
-    places = order[(slice(None),) * axis + (slice(part.start, part.stop),)].ravel()
+    places = order.take(part, axis=axis).ravel()
     if places[-1] - places[0] + 1 != len(places):
         return refuse("the columns are apart")
     return {rank_of(whole) - 1: range(int(places[0]), int(places[-1]) + 1)}
@@ -93,7 +94,7 @@ def columns_for(
         return refuse("the columns are side by side")
     length, last = len(part), rank_of(whole) - 1
     if order.shape[axis] != 3 * length or part.start % length:
-        own = order[(slice(None),) * axis + (slice(part.start, part.stop),)].ravel()
+        own = order.take(part, axis=axis).ravel()
         return own, {last: range(len(own))}
     shape = (*order.shape[:axis], 3, length, *order.shape[axis + 1 :])
     third, index = order.size // 3, part.start // length
@@ -153,15 +154,14 @@ def columns_of_heads(name: str, kind: str, product: DFPattern, outputs: int, bia
     root = reshape(part)
     types = (type_of(value), type_of(view), type_of(root))
 
-    def order(whole: TensorType, view: TensorType, result: TensorType, *of: object) -> Array | Refusal:
-        found = columns_for(whole, view, result, taken(*of))
-        return found if isinstance(found, Refusal) else found[0]
+    def found(whole: TensorType, view: TensorType, result: TensorType, *of: object) -> tuple[Array, Ranges] | Refusal:
+        return columns_for(whole, view, result, taken(*of))
 
-    def places(whole: TensorType, view: TensorType, result: TensorType, *of: object) -> Ranges | Refusal:
-        found = columns_for(whole, view, result, taken(*of))
-        return found if isinstance(found, Refusal) else found[1]
+    def places(*of: Any) -> Ranges | Refusal:
+        every = found(*of)
+        return every if isinstance(every, Refusal) else every[1]
 
-    columns = compute(order, *types, *refs)
+    columns = computed_parts(found, *types, *refs)(0)
     reordered = like(product, x, take(w, columns, axis=outputs, mode="fast"))
     if biased:
         reordered = like(value, reordered, take(b, columns, axis=0, mode="fast"))

@@ -2,8 +2,8 @@
 
 The reshapes and transposes that split queries, keys and values into heads, and join the heads of the result, become
 part of the attention operator. So does the repetition of keys and values for groups of query heads, and so do such
-groups where the queries of a group are rows of one head. Rotary embeddings
-are recognised as transformers write them out, x cos + (-b, a) sin, of halves (a, b) of each head's elements.
+groups where the queries of a group are rows of one head. Rotary embeddings are recognised as transformers write them
+out, x cos + (-b, a) sin, of halves (a, b) of each head's elements.
 """
 
 from __future__ import annotations

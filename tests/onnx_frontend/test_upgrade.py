@@ -111,6 +111,13 @@ def test_what_is_not_understood_is_converted(name: str) -> None:
     assert agree(proto, newer, feeds)
 
 
+@pytest.mark.parametrize(("old", "new"), [(12, 13), (13, 18)])
+def test_an_operator_that_is_not_understood_means_the_same(old: int, new: int) -> None:
+    """It has another version in opset 13, and no other after that."""
+    proto = parsed("(float[2,3] x) => (float[2,3] y) { h = Hardmax (x) y = Exp (h) }", opset=old)
+    assert agree(proto, raised(proto, new), {"x": np.eye(2, 3, dtype="f4")})
+
+
 def test_what_cannot_be_converted_is_refused() -> None:
     proto = parsed("(float[2,3] x) => (float[2,6] y) { h = Upsample (x) y = Exp (h) }", opset=8)
     with pytest.raises(ModelError, match=r"Upsample node .* is not understood, and cannot be converted to opset 13"):

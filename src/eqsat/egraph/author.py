@@ -276,7 +276,7 @@ def rewrite(
     numbers = tuple([guard for guard in guards if isinstance(guard, Numbers)])
     conditions = when, different, unknown, bases, settled, comes, numbers
     result = Rewrite(name, roots, templates, *conditions, soundness, examples, contracts, early)
-    if not sys._getframe(1).f_globals["__name__"].startswith(_SHIPPED):
+    if not sys._getframe(1).f_globals.get("__name__", "").startswith(_SHIPPED):
         check_rewrite(result)
     return result
 

@@ -264,7 +264,7 @@ def read_trace(egraph: EGraph, trace: Trace) -> tuple[Snapshot, Traced]:
     found: dict[int, Matches] = {}
     for _, cells, stamps, _ in rows[: len(rows) - bool(trace.notes)]:
         cells = cells.reshape(len(stamps), -1 if len(stamps) else 1)
-        for index in sorted(set(cells[:, 0].tolist())):
+        for index in sorted(set(cells[:, 0].tolist())):  # np.unique loads masked arrays
             log, of = trace.logs[index], cells[:, 0] == index
             own = cells[of, 1:]
             classes = [place for place, sort in enumerate(log.sorts) if sort == "Expr"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -29,6 +30,7 @@ Scope: TypeAlias = Mapping[DFPattern, DFPattern]
 """Repeated pattern -> its copy for the field that is being built."""
 
 
+@lru_cache(maxsize=1 << 14)
 def is_variadic(pattern: DFPattern) -> bool:
     """Whether there are repetitions in a pattern."""
     return any(isinstance(part, ManyPattern) for part in subpatterns(pattern))

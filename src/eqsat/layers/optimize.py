@@ -198,7 +198,7 @@ def _sees_near(rule: Rule) -> bool:
 
 
 def _composed(report: Report, options: Options) -> bool:
-    """Return whether chains were composed: one that leads through several layers is equal to no number of others."""
+    """Return whether chains were composed: one may lead through several layers, and go by the values between them."""
     composing = [rule.name for rule in options.schedule.rules if isinstance(rule, ComposeChains)]
     return any(report.rule(name).matches for name in composing)
 

@@ -1,12 +1,14 @@
 """Graphs without most of their repeated layers, and whether the missing layers would be saturated in the same way.
 
 The first three layers and the last layer of a chain are kept. The missing ones lie between the third and the last.
-Rules find the same for each missing layer as for the third one under two conditions:
+Rules find the same for each missing layer as for the third one under these conditions:
 
 * All that rules asked about the constants and inputs of the third layer has the same answers for those of the missing
   one (:mod:`eqsat.egraph.renaming`), and no constant occurs twice unless all layers share it.
 * The second and the third layer have the same e-nodes (:mod:`eqsat.egraph.likeness`). What rules find for a layer
   follows from the layer and what is beside it. So if it is the same for two neighbours, it is the same for the next.
+* What is above the third layer takes of it and of the second one only what leads to the next layer, and results: a
+  missing layer has no place in what goes by them.
 
 One value leads from a layer of the graph to the next, but several e-classes may: rules find reshaped forms of this
 value, and these are computed from others of the layer below.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -11,6 +11,7 @@ from onnx import defs, helper, version_converter
 from eqsat.errors import ModelError
 from eqsat.onnx.constants import ConstantNodes
 from eqsat.onnx.converters.source import is_standard
+from eqsat.onnx.converters.target import attributes
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.files import Given, from_proto, load
 from eqsat.onnx.graphs import nodes_of, subgraphs
@@ -23,7 +24,7 @@ from eqsat.onnx.types import type_proto
 from eqsat.relay.expr import Call, Expr, Function, Tuple, TupleGetItem
 from eqsat.relay.infer import infer_types
 from eqsat.relay.ty import Type
-from eqsat.relay.visitor import rewrite_post_order, substitute
+from eqsat.relay.visitor import post_order, rewrite_post_order, substitute
 
 
 def at_opset(
@@ -51,47 +52,54 @@ def at_opset(
         )
     imported = import_model(model, constants=constants)
     function = imported.function
-    types = infer_types(function)
-
-    def changed(node: ir.Node) -> bool:
-        return node.domain == "" and _version(node.op_type, old) != _version(node.op_type, opset)
-
-    def visit(given: Expr, expr: Expr) -> Expr:
-        if isinstance(expr, TupleGetItem) and isinstance(expr.tuple_value, Tuple):
-            expr = expr.tuple_value.fields[expr.index]
-        elif isinstance(given, Call) and isinstance(expr, Call):
-            opaque = expr.attrs and expr.attrs.get("node")
-            if isinstance(opaque, OpaqueNode) and any(map(changed, _nodes(opaque))):
-                expr = _converted(opaque, arguments_of(expr), [types[arg] for arg in arguments_of(given)], model, opset)
-        expr.span = given.span
-        return expr
-
-    function = Function(function.params, rewrite_post_order(function.body, visit))
+    calls = [expr for expr in post_order(function.body) if isinstance(expr, Call)]
+    changed = [call for call in calls if _is_changed(call, old, opset)]
+    if changed:
+        function = Function(function.params, _with_converted(function, changed, model, opset))
     told = Provenance(model) if provenance else None
     return export_model(function, replace(imported, opset=opset), provenance=told)
 
 
-def _nodes(opaque: OpaqueNode) -> Iterator[ir.Node]:
-    """Return a node that is not understood and those of its subgraphs."""
-    yield opaque.node
-    yield from nodes_of(*subgraphs(opaque.attributes))
+def _is_changed(call: Call, old: int, opset: int) -> bool:
+    """Whether a call is a node that is not understood, with an operator that has another version in ``opset``."""
+    opaque = None if call.attrs is None else call.attrs.get("node")
+    if not isinstance(opaque, OpaqueNode):
+        return False
+    nodes = (opaque.node, *nodes_of(*subgraphs(opaque.attributes)))
+    return any(node.domain == "" and _version(node.op_type, old) != _version(node.op_type, opset) for node in nodes)
 
 
-def _converted(
-    opaque: OpaqueNode, arguments: Sequence[Expr], types: Sequence[Type], model: ir.Model, opset: int
-) -> Expr:
+def _with_converted(function: Function, changed: Sequence[Call], model: ir.Model, opset: int) -> Expr:
+    """Return the body of a function of ``model`` with other nodes in the place of those that changed."""
+    types = infer_types(function)
+    taken = {call: [types[arg] for arg in arguments_of(call)] for call in changed}
+
+    def visit(given: Expr, expr: Expr) -> Expr:
+        if isinstance(given, Call) and isinstance(expr, Call) and given in taken:
+            expr = _converted(expr, taken[given], model, opset)
+        elif isinstance(expr, TupleGetItem) and isinstance(expr.tuple_value, Tuple):
+            expr = expr.tuple_value.fields[expr.index]
+        else:
+            return expr
+        expr.span = given.span
+        return expr
+
+    return rewrite_post_order(function.body, visit)
+
+
+def _converted(call: Call, types: Sequence[Type], model: ir.Model, opset: int) -> Expr:
     """Return what a node that is not understood computes, over the operators that ONNX's own converter makes of it.
 
     Args:
-        opaque: The node.
-        arguments: Its inputs that are there, then what its subgraphs take from outside.
-        types: The types of the arguments.
+        call: The node.
+        types: The types of its arguments.
         model: The model that it is from.
         opset: The version of the operators to make.
 
     Raises:
         ModelError: The converter cannot convert it.
     """
+    opaque: OpaqueNode = attributes(call).node
     name = opaque.node.op_type
     given = [f"i{place}" for place in range(sum(opaque.given))]
     captured = [f"c{place}" for place in range(len(opaque.captured))]
@@ -113,7 +121,7 @@ def _converted(
             f"{name} node {opaque.node.name!r} is not understood, and cannot be converted to opset {opset} ({error}): "
             "keep its opset, or convert the model first"
         ) from None
-    return substitute(converted.function.body, dict(zip(converted.function.params, arguments, strict=True)))
+    return substitute(converted.function.body, dict(zip(converted.function.params, arguments_of(call), strict=True)))
 
 
 def _version(op_type: str, opset: int) -> int | None:
