@@ -49,7 +49,8 @@ def query_roots(pattern: DFPattern, graph: Expr) -> set[Expr]:
     constants.update(None)
     egraph.flush()
     found = _run_queries(egraph, "all", pattern, None)
-    assert found == _run_queries(egraph, "present", pattern, Prefilter(egraph)), "what is left out matches nothing"
+    prefilter = Prefilter(take_snapshot(egraph), egraph.vocabulary)
+    assert found == _run_queries(egraph, "present", pattern, prefilter), "what is left out matches nothing"
     classes = take_snapshot(egraph).handle_class
     hits = {int(classes[handle]) for handle in found}
     return {node for node, handle in lowered.handles.items() if int(classes[handle]) in hits}

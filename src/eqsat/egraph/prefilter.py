@@ -26,9 +26,9 @@ from eqsat.egraph.forms import (
     type_test,
     value_test,
 )
-from eqsat.egraph.snapshot import take_snapshot
+from eqsat.egraph.snapshot import Snapshot
 from eqsat.egraph.symbols import SymbolHead
-from eqsat.egraph.vocabulary import Test
+from eqsat.egraph.vocabulary import Test, Vocabulary
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import (
     AltPattern,
@@ -61,9 +61,9 @@ class Prefilter:
         edges: pairs of these, of which one is above the other.
     """
 
-    def __init__(self, egraph: EGraph):
-        self.egraph = egraph
-        self.snapshot = take_snapshot(egraph)
+    def __init__(self, snapshot: Snapshot, vocabulary: Vocabulary):
+        self.snapshot = snapshot
+        self.vocabulary = vocabulary
         self._found: dict[DFPattern, Mask] = {}
         self._known: dict[DFPattern, bool] = {}
         seen = np.flatnonzero(~self.snapshot.hidden)
@@ -154,7 +154,7 @@ class Prefilter:
         for index in self._indices.get((kind, op), ()):
             nodes = self._nodes_of[index] if below is None else self.nodes_over(index, below)
             if test is not None and len(nodes):
-                good = self.egraph.vocabulary.predicates.find(test).ids
+                good = self.vocabulary.predicates.find(test).ids
                 nodes = nodes[[atom in good for atom in self.snapshot.node_atom[nodes].tolist()]]
             found.append(nodes)
         return found
@@ -205,7 +205,7 @@ class Prefilter:
     def _expr(self, pattern: ExprPattern) -> Mask:
         expr: Expr = pattern.expr
         if isinstance(expr, Constant):
-            atom = self.egraph.vocabulary.constant(expr)
+            atom = self.vocabulary.constant(expr)
             return self._holding([some[self.snapshot.node_atom[some] == atom] for some in self._nodes("constant")])
         if isinstance(expr, Var):
             return self._of_form(NodeForm("var", (), identity_test(expr)))
@@ -252,9 +252,8 @@ class Prefilter:
         return self._classes(pattern.child)
 
     def _typed(self, pattern: TypedPattern) -> Mask:
-        vocabulary = self.egraph.vocabulary
-        good = vocabulary.predicates.find(type_test(pattern)).ids
-        fits = np.asarray([*[vocabulary.type_id(ty) in good for ty in self.snapshot.types], False])
+        good = self.vocabulary.predicates.find(type_test(pattern)).ids
+        fits = np.asarray([*[self.vocabulary.type_id(ty) in good for ty in self.snapshot.types], False])
         found: Mask = self._classes(pattern.pattern) & fits[self.snapshot.class_type_index]  # -1, no type, is the last
         return found
 

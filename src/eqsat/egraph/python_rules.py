@@ -186,7 +186,11 @@ class Alternative(NamedTuple):
 
 
 class PythonRuleRunner(RuleRunner):
-    """Keeps the match tables of one Python rule and applies it to expressions that ``names`` gives to classes."""
+    """Keeps the match tables of one Python rule and applies it to expressions that ``names`` gives to classes.
+
+    Attributes:
+        look_ruleset: Matches where the rule does, before classes have names.
+    """
 
     rule: PythonRule
 
@@ -201,6 +205,7 @@ class PythonRuleRunner(RuleRunner):
         super().__init__(egraph, rule, index, refuse, fail)
         self.names = names
         self.matches = 0
+        self.look_ruleset = f"look_{self.ruleset}"
         self._exchanges = rule.callback is not None and any(map(_may_exchange, subpatterns(rule.lhs)))
         self._alternatives: list[Alternative] = []
 
@@ -238,6 +243,12 @@ class PythonRuleRunner(RuleRunner):
         named = " ".join(f"(= h_{name} (hd {name}))" for name in columns)
         columns |= {name: name for name in query.atom_variables}
         row = f"({table} {' '.join(columns.values())})"
+        if not self._alternatives:
+            self.egraph.engine.declare(f"(ruleset {self.look_ruleset})")
+            self.egraph.engine.relation(f"{self.ruleset}_seen")
+        self.egraph.engine.rule(
+            self.look_ruleset, " ".join(query.premises), put(f"({self.ruleset}_seen)"), f"{name} look"
+        )
         self.egraph.engine.relation(table, *["i64"] * len(columns))
         self.egraph.engine.rule(self.ruleset, f"{' '.join(query.premises)} {named}", put(row), table)
         self._alternatives.append(Alternative(query, table, list(columns)))

@@ -306,7 +306,10 @@ class Runner:
         return prefilter
 
     def _looked(self) -> Prefilter | None:
-        return Prefilter(self.egraph) if self._is_watched else None
+        return self._look() if self._is_watched else None
+
+    def _look(self) -> Prefilter:
+        return Prefilter(take_snapshot(self.egraph), self.egraph.vocabulary)
 
     def _activate(self, prefilter: Prefilter | None) -> None:
         """Let rules, and facts of constants, see what is new since the last iteration.
@@ -315,9 +318,9 @@ class Runner:
             prefilter: The e-graph as it is now, if that is known.
         """
         if self._is_stale and self._is_watched:
-            prefilter = prefilter or Prefilter(self.egraph)
+            prefilter = prefilter or self._look()
             if self.constants.update(prefilter) and self._settle():
-                prefilter = Prefilter(self.egraph)
+                prefilter = self._look()
             self._snapshot = None if self._update(prefilter, self.turns.values()) else prefilter.snapshot
             self._is_stale = False
         elif not self._is_watched:
@@ -356,7 +359,7 @@ class Runner:
         runners = [turn.runner for turn in self.turns.values() if isinstance(turn.runner, VariadicCompiler)]
         waiting = [runner for runner in runners if runner.may_have_layouts()]
         if waiting and self._is_stale:
-            prefilter = Prefilter(self.egraph)
+            prefilter = self._look()
             for runner in waiting:
                 runner.update(prefilter)
             self.egraph.flush()  # what they ask of types and constants
@@ -373,7 +376,7 @@ class Runner:
         changed, is_new = False, True
         while is_new:
             if changed and self._is_watched:
-                self._update(Prefilter(self.egraph), [*early, *meeting])  # to see what they made
+                self._update(self._look(), [*early, *meeting])  # to see what they made
             if any(turn.runner.growth for turn in [*early, *meeting]) and self.constants.watch(AFFINE):
                 self._settle()  # the constants that they make are folded at once
             nodes = self._nodes
@@ -510,6 +513,9 @@ class Runner:
         live = {turn: runner for turn, runner in runners if isinstance(runner, PythonRuleRunner)}
         if self.names is None or not live:
             return False
+        looked = self.egraph.engine.run(*[runner.look_ruleset for runner in live.values()])
+        if not any(looked.matches.values()):
+            return False  # to name all classes takes reading the whole e-graph
         self.names.name_all()
         changed = False
         found, _ = self._run_together({turn: runner.ruleset for turn, runner in live.items()})

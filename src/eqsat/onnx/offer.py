@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
+from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.report import Limits
-from eqsat.egraph.rule import Soundness
+from eqsat.egraph.rule import Rewrite, Soundness
 from eqsat.onnx.graphs import node_count
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.optimize import ATTENTION_SINCE, Optimization, rules_for, run
@@ -50,10 +51,10 @@ def finite_offer(done: Optimization) -> Offer | None:
     """Return what finite rules would save in addition to the default rules; None if they save nothing.
 
     They are tried only if the result tests for NaN, computes an exponential or a logarithm, or weights by a softmax
-    although its opset has attention. They are tried on the result, which is smaller than the given model, and may take
-    half as long as the optimization did.
+    although its opset has attention, and if one of them may match. They are tried on the result, which is smaller than
+    the given model, and may take half as long as the optimization did.
     """
-    if not any(_may_be_saved(done.after)):
+    if not any(_may_be_saved(done.after)) or not _may_match(done):
         return None
     spent = sum(done.seconds.values())
     seconds = max(LEAST_SECONDS, spent / 2)
@@ -63,6 +64,17 @@ def finite_offer(done: Optimization) -> Offer | None:
     names = {rule.name for rule in TAKEN_FOR_GRANTED}
     used = [rule.name for rule in tried.extraction.report.rules.values() if rule.updates and rule.name in names]
     return Offer(fewer, sorted(used)) if fewer > 0 and used else None
+
+
+def _may_match(done: Optimization) -> bool:
+    """Return whether one of those rules may match in what the default rules make of the model."""
+    report, applied = done.extraction.report, {rule.name for rule in done.options.schedule.rules}
+    if report.stop_reason != "saturated" or not applied.issuperset(rule.name for rule in rules_for(done.after)):
+        return True  # the default rules may make more of it
+    regions = [posed.region for posed in done.extraction.problems]
+    looks = [Prefilter(region.snapshot, region.vocabulary) for region in regions]
+    lefts = [rule.lhs for rule in TAKEN_FOR_GRANTED if isinstance(rule, Rewrite)]
+    return any(all(map(look.may_match, roots)) for look in looks for roots in lefts)
 
 
 def _tried(done: Optimization, limits: Limits, seconds: float) -> Optimization:
