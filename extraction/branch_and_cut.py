@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,10 +22,12 @@ from .independent import Part, independent
 from .local_search import PATIENCE, SIMPLIFYING, improve
 from .mutable import Simplified
 from .problem import Floats, Ints, Problem
-from .relaxation import Relaxation, SolverFailure
 from .search import Search
 from .simplify import simplify
-from .solution import Result, finish
+from .solution import Result, SolverFailure, finish
+
+if TYPE_CHECKING:
+    from .relaxation import Relaxation
 
 _ROUNDS, _PROGRESS = 6, 0.01  # cutting stops when that many rounds close less than this share of the gap
 _RESTARTS = 1  # integer solutions with a cycle after which levels forbid them all
@@ -136,6 +139,8 @@ class BranchAndCut:
             self._kick(search, deadline, _FEW if current.num_nodes <= _SMALL else self.patience, self.share)
             if deadline.passed():
                 break
+            from .relaxation import Relaxation  # it loads HiGHS, which most graphs do without
+
             relaxation, cuts = Relaxation(current, self.seed, self._limits()), Cuts(current, deadline)
             if not self._tighten(relaxation, cuts, search, deadline):
                 message = self._stopped(relaxation)

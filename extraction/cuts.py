@@ -9,11 +9,15 @@ the sum of their x_n <= y_m.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .components import components, members, strongly_connected
 from .deadline import Deadline
 from .necessary import necessary, union
 from .problem import Problem, derive
-from .relaxation import Inequality, Relaxation
+
+if TYPE_CHECKING:
+    from .relaxation import Inequality, Relaxation
 
 _VIOLATION = 1e-4
 _ROUND_LIMIT = 400  # cuts added at a time

@@ -15,18 +15,12 @@ from collections.abc import Sequence
 import highspy
 import numpy as np
 
-from eqsat.errors import ExtractionError
-
 from .highs import QuietHighs
 from .problem import Floats, Ints, Problem
-from .solution import walk
+from .solution import SolverFailure, walk
 
 Inequality = tuple[list[int], list[float]]
 """Columns and coefficients of an inequality `... <= 0`."""
-
-
-class SolverFailure(ExtractionError):
-    """HiGHS failed; what was found before is still good."""
 
 
 class Relaxation:

@@ -16,6 +16,10 @@ from .costs import Cost, as_cost
 from .problem import Ints, Problem
 
 
+class SolverFailure(ExtractionError):
+    """HiGHS failed; what was found before is still good."""
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
     """What an extractor found.

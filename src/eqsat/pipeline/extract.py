@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from eqsat.brief import one_line
 from eqsat.collector import paused_gc
-from eqsat.composites.cover import cover, share
 from eqsat.composites.rules import composites_among
 from eqsat.cost import CostFunction
 from eqsat.cost.runtimes import kernels_of
@@ -267,6 +266,8 @@ def _built(
     rules = composites_among(region.rules)
     if not rules:
         return graph(result.choice), result
+    from eqsat.composites.cover import cover, share  # they load HiGHS
+
     made = frozenset(function for rule in rules for function in rule.composer.functions.values())
     graphs = [share(_written_out(graph(choice), made)) for choice in choices]
     if structural_equal(graphs[0], graphs[1]):

@@ -69,12 +69,12 @@ def checked_instruments(instruments: Iterable[PassInstrument] | None) -> tuple[P
     return found
 
 
-_CONFIG_KINDS: dict[str, type] = {}
-
-
-def register_config_option(key: str, kind: type) -> None:
-    """Register the option ``key`` of :class:`PassContext`; its values must have the type ``kind``."""
-    _CONFIG_KINDS[key] = kind
+_CONFIG_KINDS: dict[str, type] = {
+    "relay.FuseOps.link_params": bool,
+    "relay.FuseOps.max_depth": int,
+    "relay.ToMixedPrecision.keep_orig_output_dtype": bool,
+}
+"""Options of passes -> the types of their values."""
 
 
 class PassContext:

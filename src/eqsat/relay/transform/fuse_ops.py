@@ -9,7 +9,7 @@ from eqsat.relay.module import IRModule
 from eqsat.relay.op.op import OpPattern
 from eqsat.relay.traits import Trait
 from eqsat.relay.transform.argument_limit import ArgumentLimit
-from eqsat.relay.transform.base import FunctionPass, Pass, PassContext, PassInfo, register_config_option
+from eqsat.relay.transform.base import FunctionPass, Pass, PassContext, PassInfo
 from eqsat.relay.transform.fusion_graph import FusionGraph
 from eqsat.relay.visitor import post_order, rebuild
 from eqsat.target import Target
@@ -19,9 +19,6 @@ STOP_FUSION = Op.get("annotation.stop_fusion")
 
 MAX_FUSED = 256
 """Default maximum number of operators in a group; ``relay.FuseOps.max_depth`` overrides it."""
-
-register_config_option("relay.FuseOps.max_depth", int)
-register_config_option("relay.FuseOps.link_params", bool)
 
 
 def FuseOps(fuse_opt_level: int = -1) -> Pass:

@@ -15,7 +15,7 @@ from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.module import IRModule
 from eqsat.relay.op import cast
 from eqsat.relay.op.op import make_attrs, register_op_attr
-from eqsat.relay.transform.base import Pass, PassContext, PassInfo, optimizable, register_config_option
+from eqsat.relay.transform.base import Pass, PassContext, PassInfo, optimizable
 from eqsat.relay.ty import TensorType, TupleType, Type
 from eqsat.relay.visitor import post_order, rebuild
 
@@ -58,8 +58,6 @@ _CREATED = ("dyn.full", "dyn.ones", "dyn.zeros", "full", "ones", "zeros")
 
 _KEEP = "relay.ToMixedPrecision.keep_orig_output_dtype"
 _LARGEST = {"bfloat16": 3.3895e38}
-
-register_config_option(_KEEP, bool)
 
 
 def register_mixed_precision_conversion(op_name: str, func: Any = None, level: int = 10) -> Any:
