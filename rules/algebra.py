@@ -16,6 +16,7 @@ import numpy as np
 from eqsat.egraph.author import (
     base,
     constants,
+    derived,
     distinct,
     factor,
     non_constant,
@@ -175,6 +176,7 @@ canonical = RuleSet(
 
 shifted, scaled = x + a, x * a
 affine = scaled + b
+rescaled = affine * c
 scaled_y, shifted_y = y * b, y + b
 affine_x, affine_y = x * d + a, y * c + b
 scaled_shift, shifted_scale = (x + b) * a, x * b + a
@@ -189,15 +191,18 @@ def meet(
     constants: Sequence[DFPattern],
     made: Made,
     *guards: Guard | Distinct,
+    over: DFPattern | None = None,
 ) -> Rewrite:
     """The constant of ``whole``, which is over ``inner``, meets those that ``inner`` has beside its base ``x``.
 
     Args:
         constants: whose values are to be known: others would be sums and products without end.
         made: the scale and shift that the rule makes of them.
+        over: the part of ``whole`` that has ``inner`` as an operand, if that is not ``whole``.
     """
     numbers = when(stay_numbers(made), *map(value_of, constants))
-    return rewrite(name, whole, met, numbers, *guards, distinct(whole, inner, x), base(x), soundness=ROUNDING)
+    conditions = distinct(whole, inner, x), derived(whole if over is None else over, inner), base(x)
+    return rewrite(name, whole, met, numbers, *guards, *conditions, soundness=ROUNDING)
 
 
 def outward(
@@ -258,7 +263,7 @@ meeting = RuleSet(
             x * a + (b + c),
             (b, c),
             lambda b, c: (None, b + c),
-            distinct(affine, scaled),
+            distinct(affine, scaled, x),
         ),
         # (x a + b) c = x a c + b c
         meet(
@@ -268,17 +273,18 @@ meeting = RuleSet(
             x * (a * c) + b * c,
             (a, b, c),
             lambda a, b, c: (a * c, b * c),
-            distinct(affine, scaled),
+            distinct(affine, scaled, x),
         ),
         # (x a + b) c + d = x a c + (b c + d): a link of most chains
         meet(
             "affine-of-affine",
             affine,
-            affine * c + d,
+            rescaled + d,
             x * (a * c) + (b * c + d),
             (a, b, c, d),
             lambda a, b, c, d: (a * c, b * c + d),
-            distinct(affine, scaled),
+            distinct(affine, scaled, x),
+            over=rescaled,
         ),
         rewrite(
             "add-add-large-constant",

@@ -338,6 +338,7 @@ def through_activation(name: str, activation: Callable[[DFPattern], DFPattern]) 
             when(scales_positively, value_of(s)),
             floats_alike(x, s),
             weighted(x),
+            base(active),
             soundness=ROUNDING,
         ),
         *[

@@ -16,6 +16,7 @@ import numpy as np
 
 from eqsat.egraph.author import (
     attrs_of,
+    base,
     compute,
     constants,
     distinct,
@@ -170,6 +171,7 @@ scaling = RuleSet(
             like(viewed, x * s),
             when(is_number_for, type_of(s), type_of(x), type_of(viewed)),
             weighted(x),
+            base(viewed),
         ),
         # x (y c) = (x y) c: a row of constants, as the gamma of RMSNorm, gets where weights absorb it; x y may overflow
         rewrite(

@@ -17,6 +17,7 @@ from eqsat.egraph.author import (
     base,
     compute,
     constants,
+    derived,
     distinct,
     like,
     plain,
@@ -29,7 +30,7 @@ from eqsat.egraph.author import (
     when,
 )
 from eqsat.egraph.bases import POOLS
-from eqsat.egraph.rule import Array, Base, Distinct, Guard, Refusal, Rewrite, RuleSet, Settled, Soundness
+from eqsat.egraph.rule import Array, Base, Derived, Distinct, Guard, Refusal, Rewrite, RuleSet, Settled, Soundness
 from eqsat.egraph.scales import is_moderate
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
@@ -187,17 +188,29 @@ def through(name: str) -> list[Rewrite]:
         finite = when(is_finite, value_of(constant))
         return [finite] if is_maximum else [finite, when(takes_data_only, attrs_of(whole), type_of(x))]
 
-    def law(verb: str, left: DFPattern, right: DFPattern, *guards: Guard | Distinct | Base | Settled) -> Rewrite:
+    def law(
+        verb: str, left: DFPattern, right: DFPattern, *guards: Guard | Distinct | Base | Settled | Derived
+    ) -> Rewrite:
         return rewrite(f"{verb}-{short}", left, right, *guards, soundness=ROUNDING)
 
     may_multiply = when(may_scale(name), value_of(s))
     may_leave = [when(is_moderate, value_of(s)), *([when(all_positive, value_of(s))] if is_maximum else [])]
     out_of_scaled, out_of_shifted, out_of_affine = pooled(scaled), pooled(shifted), pooled(affine)
+    added = pool + c
+
     return [
         # pool(x) s = pool(x s)
-        law("scale-through", pool * s, like(pool, x * s), may_multiply, *along(pool, s), weighted(x)),
+        law("scale-through", pool * s, like(pool, x * s), may_multiply, *along(pool, s), weighted(x), base(pool)),
         # pool(x) + c = pool(x + c)
-        law("shift-through", pool + c, like(pool, x + c), *along(pool, c), *may_shift(pool, c), weighted(x)),
+        law(
+            "shift-through",
+            added,
+            like(pool, x + c),
+            *along(pool, c),
+            *may_shift(pool, c),
+            weighted(x),
+            derived(added, pool),
+        ),
         # pool(x s) = pool(x) s
         law(
             "scale-out-of",

@@ -82,6 +82,41 @@ CIRCLES: dict[str, Callable[[], Expr]] = {
 }
 
 
+def weighed(x: Expr) -> Expr:
+    return nn.bias_add(nn.matmul(x, const(drawn(WIDTH, WIDTH))), const(drawn(WIDTH)))
+
+
+def filtered(x: Expr) -> Expr:
+    return nn.bias_add(nn.conv2d(x, const(drawn(16, 16, 3, 3)), padding=(1, 1)), const(drawn(16)))
+
+
+def max_pool(x: Expr) -> Expr:
+    return nn.max_pool2d(x, pool_size=(3, 3), padding=(1, 1))
+
+
+LINKS: dict[str, tuple[Expr, Callable[[Expr], Expr], float]] = {
+    "ramps": (X, lambda x: nn.relu(weighed(x)), 3),
+    "leaky ramps": (X, lambda x: nn.leaky_relu(weighed(x), alpha=0.1), 3),
+    "transposes": (relay.var("x", shape=(WIDTH, WIDTH)), lambda x: relay.transpose(weighed(x)), 3),
+    "views": (X, lambda x: relay.reshape(weighed(relay.reshape(x, (4, WIDTH))), (4, 1, WIDTH)), 2),
+    "maximum pools": (IMAGE, lambda x: max_pool(filtered(x)), 3),
+    "average pools": (IMAGE, lambda x: nn.avg_pool2d(filtered(x), pool_size=(3, 3), padding=(1, 1)), 3),
+}
+"""What scales pass on the way into a weight: the input, a link of a chain, and the operators of a link in the end."""
+
+
+@pytest.mark.parametrize("factor", [2, 3])
+@pytest.mark.parametrize("what", LINKS)
+def test_scales_that_the_next_link_takes_back_pass_what_is_between_once(what: str, factor: int) -> None:
+    x, link, operators = LINKS[what]
+    for _ in range(3):
+        x = link(x * number(1 / factor)) * number(factor)
+    found = eqsat.saturate(x, limits=eqsat.Limits(seconds=20))
+    assert found.stop_reason == "saturated"
+    assert found.node_count < 60 * 3
+    assert eqsat.extract(found).cost <= 3 * operators + 1
+
+
 @pytest.mark.parametrize("what", CIRCLES)
 def test_circles_of_constants_saturate(what: str) -> None:
     graph = CIRCLES[what]()

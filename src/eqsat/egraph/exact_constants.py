@@ -204,7 +204,7 @@ class ExactConstants:
         if not np.isfinite(rounded).all():
             return None
         constant = Constant(rounded)
-        if _is_exactly(rounded, exact):
+        if _is_exactly(rounded, exact) or np.all(rounded == 1):
             return self.vocabulary.constant(constant)
         key = ("exact", str(dtype), rounded.shape, exact.residues.tobytes())
         index = self.vocabulary.atom("constant", key, constant)
