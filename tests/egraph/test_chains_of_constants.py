@@ -245,6 +245,40 @@ def test_a_long_chain_is_composed_in_one_walk(link: Callable[[Any, int], Any], c
     np.testing.assert_allclose(evaluate(best.expr, {"x": data}), given_value, rtol=1e-4, atol=1e-6)
 
 
+def variable(link: int) -> Any:
+    return relay.var(f"z{link}", shape=(4, 8))
+
+
+def hardswish(x: Any, link: int) -> Any:
+    return x * relay.clip(x + number(3), 0.0, 6.0) / number(6)
+
+
+SCALARS_LEAVE: dict[str, tuple[Callable[[Any, int], Any], int]] = {
+    "sums": (lambda x, link: x + variable(link) + number(0.1), 40 + 1),
+    "differences": (lambda x, link: number(0.1) - (variable(link) - x), 40 + 1),
+    "products": (lambda x, link: x * variable(link) * number(1.01), 40 + 1),
+    "quotients": (lambda x, link: x / variable(link) * number(1.01), 40 + 1),
+    "scaled sums": (lambda x, link: (x + variable(link)) * number(1.01) + number(0.1), 2 * 40 + 1),
+    "polynomials": (quadratic, 5 * 40),
+    "powers that are shared": (lambda x, link: (lambda y: y * y + y * number(0.3))(x + number(0.1)), 4 * 40),
+    "but not gates": (hardswish, 40),
+}
+
+
+@pytest.mark.parametrize("what", SCALARS_LEAVE)
+def test_scalars_leave_a_long_chain_of_sums_and_products_in_one_walk(what: str) -> None:
+    link, cost = SCALARS_LEAVE[what]
+    graph = chain(link, 40)
+    saturation = eqsat.saturate(graph)
+    assert saturation.stop_reason == "saturated"
+    assert saturation.node_count <= 12 * 40
+    assert saturation.report.rule("shift-outward").matches + saturation.report.rule("scalar-outward").matches < 40
+    best = eqsat.extract(saturation)
+    assert best.cost == cost
+    values = {var: RNG.uniform(0.5, 0.9, (4, 8)).astype("float32") for var in relay.analysis.free_vars(graph)}
+    np.testing.assert_allclose(evaluate(best.expr, values), evaluate(graph, values), rtol=1e-4)
+
+
 BOUNDED = [affine_relu, biased_relu, ramp_of_normalized, between_arrays, bounded, doubled]
 
 

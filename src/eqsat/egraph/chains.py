@@ -2,10 +2,10 @@
 
 Rules by which constants meet take a chain apart link by link where each link is a sum of two that come from one value,
 and every step is a run of the engine. Here each node is told as ``base * scale + shift`` between two bounds, from what
-is told so of its operands. What ends a long chain gets that form as e-nodes, and rules no longer see the links, which
-nothing else reads. What ends a short one gets it beside what it is, where rules would not find it: bounds do not pass
-scales and shifts by rules. Transposes and views leave long runs of elementwise operators before
-(:mod:`eqsat.egraph.view_runs`).
+is told so of its operands. Scalars also leave sums and products with what comes from elsewhere. What ends a long chain
+gets that form as e-nodes, and rules no longer see the links, which nothing else reads. What ends a short one gets it
+beside what it is, where rules would not find it: bounds do not pass scales and shifts by rules. Transposes and views
+leave long runs of elementwise operators before (:mod:`eqsat.egraph.view_runs`).
 """
 
 from __future__ import annotations
@@ -94,6 +94,10 @@ def _followed(form: _Form, steps: Sequence[str]) -> _Form:
     return form._replace(before=before, last=last)
 
 
+def _is_bounded(form: _Form) -> bool:
+    return form.low is not None or form.high is not None
+
+
 def _each(form: _Form, places: Sequence[str], change: Callable[[int], int | None]) -> dict[str, Any]:
     """What becomes of the constants that a form has at some places."""
     return {place: change(constant) for place in places if (constant := getattr(form, place)) is not None}
@@ -106,6 +110,8 @@ class Chains(Runs[_Form]):
         self._computed = graph.computed
         self._array = graph.array
         self._are_float: dict[int, bool] = {}  # by types
+        symbols = graph.vocabulary.symbols
+        self._variables = {node.handle for node in graph.nodes if symbols[node.symbol].kind == "var"}
         super().__init__(graph)
 
     def follow(self, node: Node, name: str, op: Op | None, value: Any) -> None:
@@ -225,6 +231,8 @@ class Chains(Runs[_Form]):
             return self._scaled(data, others[0], name)
         if name == "multiply" and constants[0] is not None:
             return self._scaled(forms[1], constants[0])
+        if name in ("multiply", "divide") and constants == [None, None]:
+            return self._without_scalars(name, forms)
         if name in ("add", "subtract"):
             return self._sum(name, forms, constants)
         if name in ("maximum", "minimum"):
@@ -244,7 +252,7 @@ class Chains(Runs[_Form]):
             chooses_shift: Whether it does so only where the scales are equal.
         """
         one, other = forms
-        if one.core != other.core or any(bound is not None for each in forms for bound in (each.low, each.high)):
+        if one.core != other.core or any(map(_is_bounded, forms)):
             return None
         if chooses_shift and one.scale != other.scale:
             return None
@@ -273,7 +281,7 @@ class Chains(Runs[_Form]):
         if any(dim != 1 for array in constants for dim in array.shape[::-1][: rank - 2]):
             return None
         scale = np.ones(()) if form.scale is None else self._array(form.scale)
-        is_bounded, is_shifted = (form.low, form.high) != (None, None), form.shift is not None
+        is_bounded, is_shifted = _is_bounded(form), form.shift is not None
         if "max" in self.graph.vocabulary.symbols[node.symbol].name:
             passes = bool(np.all(scale > 0)) and (not is_bounded or takes_data_only(attrs, of))
         else:
@@ -286,9 +294,57 @@ class Chains(Runs[_Form]):
             by = constants[1] if name == "add" else self._computed("negative", constants[1])
             return self._shifted(one, by)
         second = other if name == "add" else self._opposite(other)
-        if second is None or constants[0] is not None:
+        if constants[0] is not None:
             return second and self._shifted(second, constants[0])
-        return self._both(one, second)
+        together = second and self._both(one, second)
+        is_of_one = one.core == other.core and not any(map(_is_bounded, forms))  # else its constants overflow
+        return together if together or is_of_one else self._without_shifts(name, forms)
+
+    def _without_shifts(self, name: str, forms: Sequence[_Form]) -> _Form | None:
+        """A sum of what varies, which the scalars leave that its terms are shifted by."""
+        leave = [self._number(form.shift) is not None and not _is_bounded(form) for form in forms]
+        if not any(leave):
+            return None
+        terms = [form._replace(shift=None) if leaves else form for form, leaves in zip(forms, leave, strict=True)]
+        zero = self._filled(0.0, forms[0].core)
+        shifts = [form.shift if leaves else zero for form, leaves in zip(forms, leave, strict=True)]
+        shift = self._computed(name, *shifts)
+        return None if shift is None else _Form(self.draft_call(name, [*map(self.written, terms)]), shift=shift)
+
+    def _without_scalars(self, name: str, forms: Sequence[_Form]) -> _Form | None:
+        """A product or quotient of what varies, which the scalars leave that its factors are scaled by.
+
+        They leave products of powers of one value, and those with a variable. If they left others, they would move into
+        what follows: a chain of GELUs would be one no more.
+        """
+        if any(form.shift is not None or _is_bounded(form) for form in forms):
+            return None
+        factors = [self._factors(form.core) for form in forms]
+        if factors[0].isdisjoint(factors[1]) and not any(form.core in self._variables for form in forms):
+            return None
+        leave = [self._has_scalar(form) for form in forms]
+        if name == "divide":
+            leave[1] = False
+        if not any(leave):
+            return None
+        rest = [form._replace(scale=None) if leaves else form for form, leaves in zip(forms, leave, strict=True)]
+        scales = [form.scale for form, leaves in zip(forms, leave, strict=True) if leaves]
+        scale = scales[0] if len(scales) == 1 else self._computed("multiply", *scales)
+        if scale is None:
+            return None
+        found = _Form(self.draft_call(name, [*map(self.written, rest)]), scale)
+        return found if self._has_scale(found) else None
+
+    def _factors(self, core: int) -> set[int]:
+        """What a core is a product of, if that was told here, and the core."""
+        return {core, *(self._drafts[-1 - core].children if core < 0 else ())}
+
+    def _has_scalar(self, form: _Form) -> bool:
+        """Whether a form is a product with a scalar that may leave further products of it."""
+        if form.scale is None or self._number(form.scale) is None:
+            return False
+        scale = self._array(form.scale)
+        return scale.dtype.itemsize >= 4 and is_moderate(scale)
 
     def _shifted(self, form: _Form, by: int | None) -> _Form | None:
         found = _each(form, ("shift", "low", "high"), lambda constant: self._computed("add", constant, by))
@@ -305,7 +361,7 @@ class Chains(Runs[_Form]):
         return found if found is not None and self._has_scale(found) else None
 
     def _with_bounds_scaled(self, form: _Form, by: int, name: str) -> _Form | None:
-        if np.all(self._array(by) > 0) or (form.low is None and form.high is None):
+        if np.all(self._array(by) > 0) or not _is_bounded(form):
             return self._multiplied(form, ("low", "high"), name, by)
         # where a number is negative, the lower bound becomes the upper one
         bounds = [self._filled(-np.inf, form.core) if form.low is None else form.low]
@@ -355,7 +411,7 @@ class Chains(Runs[_Form]):
         """A sum of forms of one base, whose scales have one sign: where they differ, an infinite base becomes NaN."""
         if one[:5] == other[:5]:
             return self._scaled(one, self._filled(2.0, one.core))
-        if any(bound is not None for each in (one, other) for bound in (each.low, each.high)):
+        if _is_bounded(one) or _is_bounded(other):
             return None
         unit = self._filled(1.0, one.core)
         scales = [unit if each.scale is None else each.scale for each in (one, other)]
