@@ -318,6 +318,50 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
             *[relay.var(f"{name}{i}", shape=(4, 8)) for name in "zy"]
         ),
     ),
+    "x - z - a": ((4, 8), lambda x, i: x - relay.var(f"z{i}", shape=(4, 8)) - number(0.1)),
+    "x + (z * a + b)": ((4, 8), lambda x, i: x + (relay.var(f"z{i}", shape=(4, 8)) * number(0.5) + number(0.1))),
+    "(x + z) * a + b": ((4, 8), lambda x, i: (x + relay.var(f"z{i}", shape=(4, 8))) * number(1.1) + number(0.1)),
+    "a x z + b x + c z + d": (
+        (4, 8),
+        lambda x, i: (lambda z: x * z * number(0.3) + x * number(0.2) + z * number(0.1) + number(0.7))(
+            relay.var(f"z{i}", shape=(4, 8))
+        ),
+    ),
+    "y y + y a of y = x + b": ((4, 8), lambda x, i: (lambda y: y * y + y * number(0.3))(x + number(0.1))),
+    "y gate(y) + y of y = x a + b": (
+        (4, 8),
+        lambda x, i: (lambda y: y * relay.sigmoid(y) + y)(x * number(1.1) + number(0.2)),
+    ),
+    "fan of x and relu(x)": (
+        (4, 8),
+        lambda x, i: (x * number(0.5) + number(0.1)) + (nn.relu(x) * number(0.5) + number(0.2)),
+    ),
+    "relu(dense(x / a) + b) * a": (
+        (4, 8),
+        lambda x, i: nn.relu(nn.dense(x * number(1 / 3), normal(8, 8)) + normal(8)) * number(3),
+    ),
+    "transpose(dense(x / a)) * a": (
+        (8, 8),
+        lambda x, i: relay.transpose(nn.dense(x * number(1 / 3), normal(8, 8)) + normal(8)) * number(3),
+    ),
+    "max pool(conv(x / a)) * a": (
+        (1, 4, 8, 8),
+        lambda x, i: max_pool(nn.bias_add(conv(x * number(1 / 3)), normal(4))) * number(3),
+    ),
+    "transposed conv bn relu": (
+        (1, 4, 8, 8),
+        lambda x, i: nn.relu(normalized(nn.conv2d_transpose(x, normal(4, 4, 3, 3), padding=(1, 1)))),
+    ),
+    "(conv - array) / array, scaled": (
+        (1, 4, 8, 8),
+        lambda x, i: nn.relu((conv(x) - normal(4, 1, 1)) / positive(4, 1, 1) * normal(4, 1, 1) + normal(4, 1, 1)),
+    ),
+    "concat of slices + arrays": (
+        (4, 24),
+        lambda x, i: relay.concatenate(
+            [relay.strided_slice(x, [0, 8 * j], [4, 8 * j + 8]) + normal(8) for j in range(3)], axis=1
+        ),
+    ),
     "scaled convolution": (
         (1, 4, 8, 8),
         lambda x, i: nn.relu(conv(x) * normal(4, 1, 1) + normal(4, 1, 1)),
