@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from eqsat.egraph.author import constants, non_constant, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import RuleSet, Soundness
+import numpy as np
+
+from eqsat.egraph.author import compute, constants, non_constant, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import Array, RuleSet, Soundness
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op import (
     abs,
@@ -41,6 +43,8 @@ with_neutral = {
     "true-and": logical_and(all_true, x),
     "or-false": logical_or(x, all_false),
     "false-or": logical_or(all_false, x),
+    "and-itself": logical_and(x, x),
+    "or-itself": logical_or(x, x),
 }
 decided = {"where-true": (where(all_true, x, y), x), "where-false": (where(all_false, x, y), y)}
 
@@ -48,6 +52,23 @@ decided = {"where-true": (where(all_true, x, y), x), "where-false": (where(all_f
 def is_condition(ty: TensorType) -> bool:
     """Guard: elements are true or false."""
     return ty.dtype == "bool"
+
+
+known = where(z, a, b)
+
+
+def other_numbers(value: Array, number: Array) -> Array:
+    """The elements of a constant that are not a given number."""
+    others: Array = value[value != number]
+    return others
+
+
+def of_two_numbers(value: Array, number: Array) -> bool:
+    """Guard: a constant has one number in some places, and a given scalar in the others."""
+    if number.ndim or value.dtype.kind not in "fiu":
+        return False
+    others = other_numbers(value, number)
+    return 0 < others.size < value.size and bool(np.all(others == others[0]))
 
 
 # what is chosen for x is a constant
@@ -95,6 +116,17 @@ repeated = RuleSet(
         ],
         # of a known condition and another one, the known one chooses among constants
         rewrite("where-known-and-other", where(logical_and(a, z), b, c), where(z, where(a, b, c), c)),
+        # of a constant that is b here and there, such as a mask, the other number is chosen by both conditions
+        rewrite(
+            "where-of-two-numbers",
+            known,
+            where(
+                logical_and(compute(np.not_equal, value_of(a), value_of(b)), z),
+                compute(lambda *values: other_numbers(*values)[0], value_of(a), value_of(b)),
+                b,
+            ),
+            when(of_two_numbers, value_of(a), value_of(b)),
+        ),
         *[
             rewrite(name, whole, condition, when(same_type, type_of(whole), type_of(z)), when(is_condition, type_of(z)))
             for name, (whole, condition) in as_condition.items()

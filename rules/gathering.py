@@ -17,11 +17,11 @@ from eqsat.rules.axes import permutation, without
 from eqsat.rules.one_hot import hot_rows
 from eqsat.rules.operators import binary, unary, view
 from eqsat.rules.shape import expanded, reshaped
-from eqsat.rules.types import floats, rank_of
+from eqsat.rules.types import floats, is_float, rank_of
 from eqsat.rules.values import number_of, repeated_number
 
 x, i = variables("x i")
-table, weight, c, b, gamma, beta, places = constants("table weight c b gamma beta places")
+table, squares, weight, c, b, gamma, beta, places = constants("table squares weight c b gamma beta places")
 ROUNDING = Soundness.ROUNDING
 
 # ---- what follows a gather from a constant table
@@ -62,11 +62,33 @@ def narrows(attrs: Attrs, data: TensorType, matrix: TensorType) -> bool:
     return takes_rows(attrs, data) and bool(matrix.shape[0] <= matrix.shape[1])  # type: ignore[operator]
 
 
+by_squares = take(squares, i)
+
+
+def same_rows(first: Attrs, second: Attrs, one: TensorType, other: TensorType) -> bool:
+    """Guard: two gathers take the same places of tables of floating-point numbers of one type."""
+    return first == second and one == other and is_float(one)
+
+
+def are_squares(value: Array, squared: Array) -> bool:
+    """Guard: one table has the squares of the other one."""
+    few = value[:1], squared[:1]  # which mostly differ
+    return all(np.array_equal(one * one, other) for one, other in (few, (value, squared)))
+
+
 along_rows = when(meets_rows_alike, attrs_of(taken), type_of(table), type_of(c))
 
 tables = RuleSet(
     "tables",
     [
+        # (x x)[i] = x[i] x[i]
+        rewrite(
+            "take-of-squares",
+            (taken, by_squares),
+            (taken, taken * taken),
+            when(same_rows, attrs_of(taken), attrs_of(by_squares), type_of(table), type_of(squares)),
+            when(are_squares, value_of(table), value_of(squares)),
+        ),
         # f(table[i]) = f(table)[i]
         rewrite("take-of-unary", applied, like(taken, like(applied, table), i)),
         rewrite("take-of-constant", met, like(taken, like(met, table, c), i), along_rows),

@@ -17,7 +17,7 @@ from eqsat.egraph.rule import Array, Compute, Refusal, Rewrite, RuleSet, Soundne
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
-from eqsat.relay.op import cos, expand_dims, negative, reshape, sin, split, take, transpose
+from eqsat.relay.op import cos, expand_dims, negative, reshape, sin, split, squeeze, take, transpose
 from eqsat.relay.ty import TensorType
 from eqsat.rules.axes import permutation
 from eqsat.rules.types import rank_of, same_sizes
@@ -78,6 +78,48 @@ def joined(name: str, operator: Callable[..., DFPattern], *masks: DFPattern) -> 
         heads_first(whole, q),
         *[when(puts_heads_first, attrs_of(each), type_of(part)) for each, part in zip(turned, (q, k, v), strict=True)],
     )
+
+
+def is_of_one_head(*types: TensorType) -> bool:
+    """Guard: there is one head, which may be a view of what has none."""
+    return all(rank_of(ty) == 4 and ty.shape[1] == 1 for ty in types)
+
+
+def without_head(part: DFPattern) -> DFPattern:
+    """(batch, 1, place, element) -> (batch, place, element)"""
+    return squeeze(part, axis=[1])
+
+
+def one_head(name: str, operator: Callable[..., DFPattern], *masks: DFPattern) -> list[Rewrite]:
+    """The same where keys and values have one head, whose axis no transpose needs to move, or queries have one too."""
+    turned = transpose(q)
+    shared, single = operator(turned, k, v, *masks), operator(q, k, v, *masks)
+    key_value = [without_head(k), without_head(v)]
+    return [
+        rewrite(
+            f"{name}-of-shared",
+            shared,
+            heads_first(
+                like(
+                    shared,
+                    heads_joined(q),
+                    *key_value,
+                    *masks,
+                    query_heads=compute(head_count, type_of(q)),
+                    key_heads=1,
+                ),
+                q,
+            ),
+            when(puts_heads_first, attrs_of(turned), type_of(q)),
+            when(is_of_one_head, type_of(k), type_of(v)),
+        ),
+        rewrite(
+            f"{name}-of-one",
+            single,
+            expand_dims(like(single, without_head(q), *key_value, *masks, query_heads=1, key_heads=1), axis=1),
+            when(is_of_one_head, type_of(q), type_of(k), type_of(v)),
+        ),
+    ]
 
 
 def grouped(name: str, operator: Callable[..., DFPattern], *masks: DFPattern) -> Rewrite:
@@ -142,6 +184,8 @@ joined_heads = RuleSet(
     [
         joined("joined-heads", nn.attention),
         joined("joined-heads-masked", nn.masked_attention, mask),
+        *one_head("joined-heads", nn.attention),
+        *one_head("joined-heads-masked", nn.masked_attention, mask),
         grouped("grouped-heads", nn.attention),
         grouped("grouped-heads-masked", nn.masked_attention, mask),
         # heads may be repeated before they are put in front of the places, and before they are turned by angles
@@ -277,7 +321,7 @@ def factors_joined(low: DFPattern, high: DFPattern) -> DFPattern:
 tables = cos(angles), sin(angles)
 batches_as_heads = reshape(x, newshape=compute(lambda ty: (1, -1, 0, ty.shape[3]), type_of(x)))
 apart = transpose(x)
-embedded = nn.rotary_embedding(apart, cosines, sines)
+embedded, embedded_head = nn.rotary_embedding(apart, cosines, sines), nn.rotary_embedding(x, cosines, sines)
 
 rotary = RuleSet(
     "rotary",
@@ -326,6 +370,12 @@ rotary = RuleSet(
             embedded,
             heads_first(like(embedded, heads_joined(x), cosines, sines, heads=compute(head_count, type_of(x))), x),
             when(puts_heads_first, attrs_of(apart), type_of(x)),
+        ),
+        rewrite(
+            "rotary-embedding-of-one-head",
+            embedded_head,
+            expand_dims(like(embedded_head, without_head(x), cosines, sines, heads=1), axis=1),
+            when(is_of_one_head, type_of(x)),
         ),
     ],
 )

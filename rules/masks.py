@@ -48,10 +48,10 @@ from eqsat.rules.heads import (
     scores,
     v,
 )
-from eqsat.rules.types import Shape, is_float, is_scalar, keeps_floats, rank_of
+from eqsat.rules.types import Shape, is_float, is_scalar, keeps, keeps_floats, rank_of
 from eqsat.rules.values import scalar, zero
 
-x, y, bias, mask, condition = variables("x y bias mask condition")
+x, y, z, bias, mask, condition = variables("x y z bias mask condition")
 a, b, c = constants("a b c")
 ROUNDING = Soundness.ROUNDING
 
@@ -60,6 +60,8 @@ ROUNDING = Soundness.ROUNDING
 without_nan = where(is_op("isnan")(x), y, x)
 
 left = nn.softmax(y + known_mask)
+asked, weights = nn.softmax(z + mask), nn.softmax(y + mask)
+of_other = where(is_op("isnan")(asked), x, weights)
 
 
 def leaves_numbers(mask: Array) -> bool:
@@ -82,6 +84,19 @@ nans = RuleSet(
             real(y),
             when(is_last, attrs_of(left), type_of(left)),
             when(leaves_numbers, value_of(known_mask)),
+            soundness=ROUNDING,
+        ),
+        # what is NaN is a matter of the mask alone, even if it is asked of scores with another scale
+        rewrite(
+            "nan-of-other-scores",
+            of_other,
+            where(is_op("isnan")(weights), x, weights),
+            real(y),
+            real(z),
+            distinct(asked, weights),
+            keeps(weights, asked),
+            when(is_last, attrs_of(asked), type_of(asked)),
+            when(is_last, attrs_of(weights), type_of(weights)),
             soundness=ROUNDING,
         ),
         rewrite("nan-of-real", without_nan, x, real(x), when(is_float, type_of(x)), soundness=ROUNDING),
@@ -236,6 +251,7 @@ masks = RuleSet(
             "half-of-the-least",
             hidden,
             like(hidden, x + where(condition, y, half(least))),
+            above_least(y),  # else rows that y and the condition hide together would show what y hides less
             when(is_float, type_of(x)),
             soundness=ROUNDING,
         ),

@@ -354,33 +354,48 @@ def axis_of_part(node_map: NodeMap) -> int | Refusal:
     return found if isinstance(found, Refusal) else found[0]
 
 
-def finest_division(parts: Sequence[range], dim: int) -> list[int]:
-    """Which of some parts of an axis of length ``dim``, one after the other, are the whole axis: the most that are.
+def finest_division(parts: Sequence[range], whole: range) -> list[int]:
+    """Which of some parts, one after the other, are ``whole``: the most that are.
 
     Empty if there are none. Of parts that start at one place the shortest is taken that leads to the end.
     """
-    following = {dim: -1}  # where the end is reached from -> the part that begins there
+    following = {whole.stop: -1}  # where the end is reached from -> the part that begins there
     for index in sorted(range(len(parts)), key=lambda index: (-parts[index].start, len(parts[index]))):
         if parts[index].stop in following:
             following.setdefault(parts[index].start, index)
-    found, place = list[int](), 0
-    while place in following and place < dim:
+    found, place = list[int](), whole.start
+    while place in following and place < whole.stop:
         found.append(following[place])
         place = parts[found[-1]].stop
     return found
 
 
-def divided_by(node_maps: Sequence[NodeMap]) -> list[Expr] | Refusal:
-    """The slices that divide an axis as parts of one split, and the others as they are."""
+MOST_NESTED = 64
+"""Slices of one axis of which those within each other are looked for."""
+
+
+def divided_by(node_maps: Sequence[NodeMap]) -> list[list[Expr]] | Refusal:
+    """The slices as parts of splits: of the axis, where three or more divide it, and of the slice around them."""
     whole: Any = node_maps[0][x][0]
+    slices = [node_map[inner][0] for node_map in node_maps]
     ((axis, *_), parts) = zip(*map(part_of_axis, node_maps), strict=True)
-    found = finest_division(parts, whole._checked_type.shape[axis])
-    if len(found) < 3:
-        return refuse("no three or more of the slices divide the axis")
-    results = [node_map[inner][0] for node_map in node_maps]
-    for index, result in zip(found, divided(whole, [len(parts[index]) for index in found], axis), strict=True):
-        results[index] = result
-    return results
+    results: list[list[Expr]] = [[] for _ in slices]
+
+    def divide(source: Expr, found: Sequence[int]) -> None:
+        for index, part in zip(found, divided(source, [len(parts[each]) for each in found], axis), strict=True):
+            results[index].append(part)
+
+    found = finest_division(parts, range(whole._checked_type.shape[axis]))
+    if len(found) > 2:
+        divide(whole, found)
+    within = set[int]()
+    for index in sorted(range(len(parts)), key=lambda index: (len(parts[index]), parts[index].start)):
+        others = [range(0) if part == parts[index] else part for part in parts]
+        found = finest_division(others, parts[index]) if len(parts) <= MOST_NESTED else []
+        if found and within.isdisjoint(found):
+            within.update(found)
+            divide(slices[index], found)
+    return results if any(results) else refuse("the slices divide neither the axis nor each other")
 
 
 def part_of_split(node_map: NodeMap, merged: Expr) -> Expr | Refusal:
@@ -393,16 +408,23 @@ def part_of_split(node_map: NodeMap, merged: Expr) -> Expr | Refusal:
     parts = merged.tuple_value if isinstance(merged, TupleGetItem) else None
     if not isinstance(merged, TupleGetItem) or not isinstance(parts, Call) or parts.op is not Op.get("split"):
         return refuse("it is no part of a split")
-    if parts.attrs is None or split_part(merged.index, parts.attrs, whole._checked_type) != {axis: part}:
+    start, source, ty = 0, whole, parts.args[0]._checked_type
+    if isinstance(parts.args[0], Call) and ty != whole._checked_type:
+        around = in_order(parts.args[0].attrs, whole._checked_type)
+        if isinstance(around, Refusal) or [*around] != [axis]:
+            return refuse("it is no part of a split of a slice")
+        start, source = around[axis].start, Call(parts.args[0].op, [whole], parts.args[0].attrs)
+    place = split_part(merged.index, parts.attrs, ty) if parts.attrs is not None and ty is not None else {}
+    if place != {axis: range(part.start - start, part.stop - start)}:
         return refuse("the split has other parts")
-    return TupleGetItem(Call(parts.op, [whole], parts.attrs), merged.index)
+    return TupleGetItem(Call(parts.op, [source], parts.attrs), merged.index)
 
 
 partitions = RuleSet(
     "partitions",
     [
         *map(third_of_split, THIRDS),
-        # x[:a], x[a:b], …, x[c:] are the parts of one split
+        # x[:a], x[a:b], …, x[c:] are the parts of one split, x[a:b] and x[b:c] of one of x[a:c]
         GroupRule(
             "parts-are-split",
             inner,

@@ -8,8 +8,22 @@ Where all dimensions are known, rules on reshapes do the same.
 
 from __future__ import annotations
 
-from eqsat.egraph.author import attrs_of, compute, constants, given, like, refuse, rewrite, type_of, variables, when
-from eqsat.egraph.rule import Refusal, Rewrite, RuleSet
+import numpy as np
+
+from eqsat.egraph.author import (
+    attrs_of,
+    compute,
+    constants,
+    given,
+    like,
+    refuse,
+    rewrite,
+    type_of,
+    value_of,
+    variables,
+    when,
+)
+from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op import expand_dims, reshape, squeeze, transpose, where
@@ -177,6 +191,61 @@ def numbers() -> list[Rewrite]:
     ]
 
 
+# ---- constants that repeat themselves
+
+
+def shared_axes(constant: TensorType, *others: TensorType) -> list[int]:
+    """The axes of several elements of a constant along which one of the other operands surely is as long."""
+    found = []
+    for axis in long_axes(constant):
+        behind = rank_of(constant) - axis
+        if any(rank_of(ty) >= behind and ty.shape[-behind] == constant.shape[axis] for ty in others):
+            found.append(axis)
+    return found
+
+
+def may_repeat(constant: TensorType, *others: TensorType) -> bool:
+    """Guard: a constant of several long axes, one of which another operand has too."""
+    return (
+        is_static(constant)
+        and 0 not in constant.shape
+        and len(long_axes(constant)) > 1
+        and bool(shared_axes(constant, *others))
+    )
+
+
+def repeats(value: Array, axis: int) -> bool:
+    """Whether all parts of an array along an axis are the first one, bit by bit."""
+    first = value.take([0], axis)
+    return bool(np.all((value == first) & (np.signbit(value) == np.signbit(first))))
+
+
+def once(value: Array, constant: TensorType, *others: TensorType) -> Array | Refusal:
+    """A constant without what it repeats where it is broadcast to the other operands anyway."""
+    if np.all(value == value.flat[0]):
+        return refuse("it is one number, which other rules take out")
+    found = value
+    for axis in shared_axes(constant, *others) if value.dtype.kind in "fiu" else ():
+        if repeats(found.take([0, 1], axis), axis) and repeats(found, axis):  # the first two mostly differ
+            found = found.take([0], axis)
+    return found if found.shape != value.shape else refuse("nothing is repeated")
+
+
+def constants_once() -> list[Rewrite]:
+    """x + (c, c) = x + c"""
+    places = {"constant": (binary(x, c), (x, c)), "ordered-constant": (binary(c, x), (c, x))}
+    return [
+        rewrite(
+            f"repeated-{name}-once",
+            whole,
+            like(whole, *[compute(once, value_of(c), type_of(c), type_of(x)) if each is c else x for each in operands]),
+            when(may_repeat, type_of(c), type_of(x)),
+            contracts=True,
+        )
+        for name, (whole, operands) in places.items()
+    ]
+
+
 moved = reshape(c, newshape=compute(shape_before, attrs_of(viewed), type_of(x), type_of(viewed), type_of(c)))
 expanded, squeezed = expand_dims(x), squeeze(x)
 squeezed_function = unary(squeezed)
@@ -263,5 +332,6 @@ unit_axes = RuleSet(
             ),
         ),
         *numbers(),
+        *constants_once(),
     ],
 )

@@ -42,7 +42,7 @@ from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.joining import all_same
 from eqsat.rules.operators import view
 from eqsat.rules.products import CONVOLUTIONS, channel_count, scaled_weight
-from eqsat.rules.types import Shape, floats, floats_of_one_dtype, is_float, rank_of
+from eqsat.rules.types import Shape, floats, floats_of_one_dtype, is_float, is_number, rank_of
 from eqsat.rules.values import all_positive, is_finite, scales_safely, zero
 
 (x,) = variables("x")
@@ -316,6 +316,7 @@ def of_one(name: str) -> Rewrite:
         pool,
         x,
         when(is_nothing, attrs_of(pool)),
+        when(is_number, type_of(x)),
         soundness=Soundness.EXACT if "max" in name else ROUNDING,
     )
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.build import build_captured, build_expr, input_choice, input_nodes
 from eqsat.egraph.egraph import EGraph
+from eqsat.egraph.group_rules import GroupRule
 from eqsat.egraph.report import Limits
 from eqsat.egraph.rule import ComposeChains, FoldConstants, Rewrite, Rule
 from eqsat.egraph.runner import Runner
@@ -60,15 +61,17 @@ def right_sides(rule: Rule, instances: Sequence[Instance]) -> list[list[tuple[Ex
             ]
             for handle in handles
         ]
-        for index in _kept(rule):
+        for index in _kept(rule, sides):
             sides[index] = [instance.roots[index]] * MOST
         applied = min(map(len, sides))
         found.append([tuple(side[index] for side in sides) for index in range(min(applied, MOST))])
     return found
 
 
-def _kept(rule: Rule) -> list[int]:
+def _kept(rule: Rule, sides: Sequence[Sequence[Expr]]) -> list[int]:
     """The roots that only have to be there: on the right side they are what they were."""
+    if isinstance(rule, GroupRule):
+        return [index for index, side in enumerate(sides) if not side] if any(sides) else []
     pairs = zip(rule.lhs, rule.rhs, strict=False) if isinstance(rule, Rewrite) and len(rule.rhs) > 1 else ()
     return [index for index, (left, right) in enumerate(pairs) if left is right]
 

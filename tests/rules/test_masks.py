@@ -77,6 +77,18 @@ def test_attention_is_found_under_its_mask_and_keeps_what_a_query_without_keys_g
     np.testing.assert_allclose(evaluate(best, feed), evaluate(graph, feed), rtol=1e-4, atol=1e-5)
 
 
+def test_guarded_attention_is_found_where_its_scales_differ_by_rounding() -> None:
+    root = np.float32(8**-0.25)
+
+    def soft(left: float, right: float, behind: float) -> Expr:
+        keys = relay.transpose(key, (0, 1, 3, 2))
+        scores = relay.nn.matmul(query * const(np.float32(left)), keys * const(np.float32(right)))
+        return relay.nn.softmax(scores * const(np.float32(behind)) + hides(-np.inf))
+
+    weights = relay.where(relay.isnan(soft(1, 1, root * root)), const(np.float32(0)), soft(root, root, 1))
+    assert operators(eqsat.optimize(relay.nn.matmul(weights, value))) == ["nn.masked_attention"]
+
+
 EARLIER = np.tril(np.ones((4, 5), bool))
 POSITIONS = const(np.arange(5, dtype="f4"))
 
@@ -107,6 +119,19 @@ def test_masks_that_are_written_as_choices_are_masks(mask: Callable[[Expr], Expr
     assert operators(best) == ["nn.masked_attention"]
     rng = np.random.default_rng(0)
     feed = {each: rng.standard_normal(SHAPES[each.name_hint]).astype("f4") for each in (query, key, value)}
+    np.testing.assert_allclose(evaluate(best, feed), evaluate(graph, feed), rtol=1e-4, atol=1e-5)
+
+
+def test_rows_that_two_masks_hide_together_keep_equal_weights() -> None:
+    """The least number hides keys by a condition, and others by what it chooses."""
+    scores = relay.nn.matmul(query, relay.transpose(key, (0, 1, 3, 2)))
+    earlier = relay.where(shown, const(np.where(EARLIER, 0, LEAST).astype("f4")), const(np.float32(LEAST)))
+    graph = relay.nn.matmul(relay.nn.softmax(scores + earlier), value)
+    best = eqsat.optimize(graph)
+    assert "nn.masked_attention" in operators(best)
+    rng = np.random.default_rng(0)
+    feed = {each: rng.standard_normal(SHAPES[each.name_hint]).astype("f4") for each in (query, key, value)}
+    feed[shown] = np.array([[0, 1, 1, 1, 0], [1, 1, 1, 1, 1]], bool).reshape(2, 1, 1, 5)
     np.testing.assert_allclose(evaluate(best, feed), evaluate(graph, feed), rtol=1e-4, atol=1e-5)
 
 

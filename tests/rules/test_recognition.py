@@ -11,12 +11,17 @@ import pytest
 
 import eqsat
 from eqsat import relay, rules
-from eqsat.relay.expr import Expr
+from eqsat.relay.expr import Call, Expr, Op
 from eqsat.relay.interpreter import evaluate
 from eqsat.relay.op.op import make_attrs
+from eqsat.relay.visitor import post_order
 
 const = relay.const
 k = 0.7978845608
+
+
+def operators(graph: Expr) -> list[str]:
+    return [str(node.op.name) for node in post_order(graph) if isinstance(node, Call) and isinstance(node.op, Op)]
 
 
 def mean(x: Expr) -> Expr:
@@ -357,3 +362,41 @@ def test_heads_that_are_repeated_in_each_group_are_repeated_by_attention() -> No
     ]
     turned = [relay.nn.rotary_embedding(part, cosines, sines) for part in heads[:2]]
     assert "broadcast_to" not in eqsat.optimize(relay.nn.attention(*turned, heads[2], scale=0.5)).astext()
+
+
+def test_keys_of_one_head_join_attention_where_no_transpose_says_so() -> None:
+    q = relay.transpose(relay.reshape(relay.var("q", shape=(2, 5, 12)), (2, 5, 3, 4)), (0, 2, 1, 3))
+    k, v = (relay.reshape(relay.var(name, shape=(2, 7, 4)), (2, 1, 7, 4)) for name in "kv")
+    cosines, sines = (relay.var(name, shape=(2, 7, 2)) for name in ("cos", "sin"))
+    attended = relay.nn.attention(q, relay.nn.rotary_embedding(k, cosines, sines), v, scale=0.5)
+    joined = relay.reshape(relay.transpose(attended, (0, 2, 1, 3)), (2, 5, 12))
+    assert operators(eqsat.optimize(joined)) == ["nn.rotary_embedding", "nn.attention"]
+
+
+@pytest.mark.parametrize("from_whole", [False, True])
+def test_the_halves_of_a_slice_are_found_if_they_are_cut_from_what_it_is_cut_from(from_whole: bool) -> None:
+    """A rotary embedding of the first four of eight elements."""
+    x = relay.var("x", shape=(1, 2, 3, 8))
+    angles = np.random.default_rng(0).random((1, 1, 3, 2), dtype="f4")
+    cosines, sines = (const(np.concatenate([f(angles)] * 2, axis=-1)) for f in (np.cos, np.sin))
+    first, last = (relay.strided_slice(x, [a], [b], axes=[3]) for a, b in ((0, 4), (4, 8)))
+    low = relay.strided_slice(x if from_whole else first, [0], [2], axes=[3])
+    high = relay.strided_slice(first, [2], [4], axes=[3])
+    turned = first * cosines + relay.concatenate([relay.negative(high), low], axis=3) * sines
+    graph = relay.concatenate([turned, last], axis=3)
+    assert "nn.rotary_embedding" in operators(eqsat.optimize(graph))
+
+
+def test_rows_that_a_constant_repeats_are_broadcast() -> None:
+    x, row = relay.var("x", shape=(2, 3)), np.arange(3, dtype="f4")
+    one, both = const(row.reshape(1, 3)), const(np.stack([row, row]))
+    best = eqsat.optimize(relay.Tuple([relay.nn.relu(x + one), relay.exp(x + both)]))
+    assert operators(best).count("add") == 1
+
+
+def test_rows_of_squares_are_squares_of_rows() -> None:
+    table = np.random.default_rng(0).random((7, 4), dtype="f4")
+    places = relay.var("places", shape=(5,), dtype="int64")
+    rows, squares = (relay.take(const(value), places, axis=0) for value in (table, table * table))
+    norm = rows * relay.rsqrt(mean(squares) + const(np.float32(1e-5)))
+    assert "nn.rms_norm" in operators(eqsat.optimize(norm))

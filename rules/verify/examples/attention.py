@@ -77,12 +77,21 @@ def without_nan(draw: Draw) -> Any:
     return where(isnan(soft), const(np.float32(0)), soft)
 
 
+def nan_of_other(draw: Draw) -> Any:
+    """What is NaN among probabilities, asked of other scores under the same mask."""
+    batch, count, queries, keys = sizes(draw, 4)
+    mask = Var("mask", TensorType((batch, 1, queries, keys), "float32"))
+    scores = scores_of(draw, batch, count, queries, keys, "float32")
+    asked, soft = nn.softmax(scores * const(np.float32(0.3)) + mask), nn.softmax(scores + mask)
+    return where(isnan(asked), const(np.float32(0)), soft)
+
+
 def hidden(draw: Draw) -> Any:
     """The softmax of scores of which some are hidden by the least number."""
     batch, count, queries, keys = sizes(draw, 4)
     shown = Var("shown", TensorType((batch, 1, draw.rng.choice((1, queries)), keys), "bool"))
-    bias = Var("bias", TensorType((1, count, 1, keys), "float32")) if draw.chance(0.5) else const(np.float32(0))
-    mask = where(shown, bias, const(np.float32(least("float32"))))
+    bias = draw.array(TensorType((1, count, 1, keys), "float32")) if draw.chance(0.5) else np.float32(0)
+    mask = where(shown, const(bias), const(np.float32(least("float32"))))
     return nn.softmax(scores_of(draw, batch, count, queries, keys, "float32") + mask)
 
 
@@ -229,6 +238,20 @@ def groups_of_heads(draw: Draw, masked: bool, transposed: bool) -> Any:
     return operator(*parts, scale=draw.rng.choice((0.5, 1.0)), causal=draw.chance(0.3))
 
 
+def heads_of_one(draw: Draw, masked: bool, shared: bool) -> Any:
+    """Attention by keys and values of one head, for queries that are transposed before the places, or of one head."""
+    batch, heads, queries, places, width, out = sizes(draw, 6)
+    dtype = draw.rng.choice(FLOATS)
+    shape = (batch, queries, heads, width) if shared else (batch, 1, queries, width)
+    query: Expr = Var("q", TensorType(shape, dtype))
+    lengths = {"k": width, "v": out}
+    parts = [transpose(query, axes=(0, 2, 1, 3)) if shared else query]
+    parts += [Var(name, TensorType((batch, 1, places, length), dtype)) for name, length in lengths.items()]
+    parts += [Var("mask", mask_of(draw, batch, queries, places, dtype))] * masked
+    operator = nn.masked_attention if masked else nn.attention
+    return operator(*parts, scale=draw.rng.choice((0.5, 1.0)), causal=draw.chance(0.3))
+
+
 def repeated_heads(draw: Draw, embedded: bool) -> Any:
     """Heads that are repeated, or elements that are, before they are turned by angles or put in front of the places."""
     batch, heads, places, half = sizes(draw, 4)
@@ -305,6 +328,13 @@ def rotated_heads(draw: Draw) -> Any:
     batch, heads, places, half = sizes(draw, 4)
     dtype = draw.rng.choice(("float32", "float16"))
     data = transpose(Var("x", TensorType((batch, places, heads, 2 * half), dtype)), axes=(0, 2, 1, 3))
+    return nn.rotary_embedding(data, *[Var(name, TensorType((batch, places, half), dtype)) for name in "cs"])
+
+
+def rotated_head(draw: Draw) -> Any:
+    batch, places, half = sizes(draw, 3)
+    dtype = draw.rng.choice(("float32", "float16"))
+    data = Var("x", TensorType((batch, 1, places, 2 * half), dtype))
     return nn.rotary_embedding(data, *[Var(name, TensorType((batch, places, half), dtype)) for name in "cs"])
 
 
@@ -412,6 +442,7 @@ EXAMPLES: dict[str, Examples] = {
     },
     "nan-of-real": without_nan,
     "nan-of-any": without_nan,
+    "nan-of-other-scores": nan_of_other,
     "half-of-the-least": hidden,
     "mask-of-each-query": one_row,
     **{f"three-{product}s": partial(three_products, product=product) for product in ("dense", "matmul")},
@@ -442,4 +473,10 @@ EXAMPLES: dict[str, Examples] = {
     "rotary-embedding-by-angles": rotated_by_angles,
     "rotary-embedding-of-batches": rotated_by_angles,
     "joined-rotary-embedding": rotated_heads,
+    "rotary-embedding-of-one-head": rotated_head,
+    **{
+        f"joined-heads{masked}-of-{number}": partial(heads_of_one, masked=bool(masked), shared=number == "shared")
+        for masked in ("", "-masked")
+        for number in ("shared", "one")
+    },
 }

@@ -59,6 +59,36 @@ def divisions(draw: Draw, count: int) -> tuple[Expr, ...]:
     )
 
 
+def nested_parts(draw: Draw) -> tuple[Expr, ...]:
+    """Slices of one axis, and a slice that mostly is what they take together."""
+    length, axis = draw.rng.randint(4, 8), draw.rng.randrange(3)
+    shape = [2, 3, 2]
+    shape[axis] = length
+    data = Var("x", TensorType(shape, draw.dtype))
+    first, middle, last, *others = sorted(draw.rng.sample(range(length + 1), draw.rng.randint(3, 4)))
+    bounds = [(first, middle), (middle, last), (first, others[0] if others and draw.chance(0.3) else last)]
+    return tuple([strided_slice(data, begin=[begin], end=[end], axes=[axis]) for begin, end in bounds])
+
+
+def repeated_rows(draw: Draw, first: bool) -> Expr:
+    """A tensor beside a constant whose rows mostly are alike."""
+    rows, columns = draw.rng.randint(2, 3), draw.rng.randint(2, 3)
+    ty = TensorType((rows, columns), draw.dtype)
+    constant = draw.array(ty)
+    if draw.chance(0.8):
+        constant = np.repeat(constant[:1], rows, axis=0)
+    operands = [Var("x", ty), const(constant)]
+    return subtract(*(reversed(operands) if first else operands))
+
+
+def squared_rows(draw: Draw) -> tuple[Expr, ...]:
+    """The same rows of a table and of one that mostly has its squares."""
+    table = draw.array(TensorType((4, 3), draw.rng.choice(("float32", "float16"))))
+    places = Var("i", TensorType((5,), "int64"))
+    other = table * (table if draw.chance(0.8) else table.dtype.type(2))
+    return take(const(table), places, axis=0), take(const(other), places, axis=0)
+
+
 def third(draw: Draw, index: int) -> Expr:
     """A slice that mostly takes a third of an axis."""
     width, axis = draw.rng.randint(1, 3), draw.rng.randrange(3)
@@ -245,7 +275,10 @@ EXAMPLES: dict[str, Examples] = {
     "halves-are-split": partial(divisions, count=2),
     "scatter-of-every-row": partial(rows_written, every=True),
     "slice-of-what-was-written": partial(rows_written, every=False),
-    "parts-are-split": lambda draw: divisions(draw, draw.rng.randint(3, 5)),
+    "take-of-squares": squared_rows,
+    "repeated-constant-once": partial(repeated_rows, first=False),
+    "repeated-ordered-constant-once": partial(repeated_rows, first=True),
+    "parts-are-split": lambda draw: nested_parts(draw) if draw.chance(0.5) else divisions(draw, draw.rng.randint(3, 5)),
     **{f"third-{index}-of-split": partial(third, index=index) for index in range(3)},
     "in-range-one-hot-dense": partial(one_hot_product, product="dense"),
     "in-range-one-hot-matmul": partial(one_hot_product, product="matmul"),

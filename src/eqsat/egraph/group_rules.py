@@ -32,7 +32,8 @@ class GroupRule(PythonRule):
     Args:
         shared: patterns in ``lhs`` that must have matched the same value in all.
         key: ``key(node_map)`` says which of them go together: those of equal keys; or it refuses a match.
-        merge: ``merge(node_maps)`` returns what equals the root of each, in order, or a refusal.
+        merge: ``merge(node_maps)`` returns what equals the root of each, in order, or a refusal: an expression, or a
+            list of any number of them.
         alone: ``alone(node_map, merged)`` returns what equals the root of one match, in the form of ``merged``, or a
             refusal. None where what equals a root depends on the other matches.
     """
@@ -124,11 +125,12 @@ class GroupRuleRunner(PythonRuleRunner):
             return False
         if len(results) != len(group):
             raise RuleError(f"rule {self.rule.name} returned {len(results)} results for {len(group)} matches")
-        for match, result in zip(group, results, strict=True):
-            if not isinstance(result, Expr):
-                raise RuleError(f"rule {self.rule.name} returned {result!r}: return an expression for each match")
+        for match, found in zip(group, results, strict=True):
             others = () if self.rule.alone else [other.matched for other in group if other is not match]
-            self._add(match.handle, match.root, result, [match.matched, *others])
+            for result in found if isinstance(found, list) else [found]:
+                if not isinstance(result, Expr):
+                    raise RuleError(f"rule {self.rule.name} returned {result!r}: return an expression for each match")
+                self._add(match.handle, match.root, result, [match.matched, *others])
         return True
 
     def _guarded(self, function: Callable[[Any], Any], argument: Any) -> Any:

@@ -85,8 +85,6 @@ WRITTEN_ALIKE = {
     "fast_exp": "Exp",
     "fast_tanh": "Tanh",
     "isinf": "IsInf",
-    "maximum": "Max",
-    "minimum": "Min",
     "power": "Pow",
 }
 """Operator of the IR -> ONNX operator, which has an importer of its own or is read as another operator."""

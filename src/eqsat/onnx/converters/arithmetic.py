@@ -43,6 +43,12 @@ def _fold_pairwise(source: Source) -> Result:
     return build(name, *source.arguments(2))
 
 
+@exports("maximum", "minimum")
+def _to_extreme(call: Call, target: Target) -> OnnxNode:
+    of_numbers, of_truths = ("Max", "Or") if op_name(call) == "maximum" else ("Min", "And")
+    return OnnxNode(of_truths if target.type(call.args[0]).dtype == "bool" else of_numbers, call.args)
+
+
 @imports("Reciprocal")
 def _reciprocal(source: Source) -> Result:
     (data,) = source.arguments(1)
