@@ -408,13 +408,14 @@ def part_of_split(node_map: NodeMap, merged: Expr) -> Expr | Refusal:
     parts = merged.tuple_value if isinstance(merged, TupleGetItem) else None
     if not isinstance(merged, TupleGetItem) or not isinstance(parts, Call) or parts.op is not Op.get("split"):
         return refuse("it is no part of a split")
-    start, source, ty = 0, whole, parts.args[0]._checked_type
-    if isinstance(parts.args[0], Call) and ty != whole._checked_type:
-        around = in_order(parts.args[0].attrs, whole._checked_type)
+    start, source, ty = 0, whole, whole._checked_type
+    cut = parts.args[0]
+    if isinstance(cut, Call) and cut.attrs is not None and cut._checked_type not in (None, ty):  # a slice of the whole
+        around = in_order(cut.attrs, ty)
         if isinstance(around, Refusal) or [*around] != [axis]:
-            return refuse("it is no part of a split of a slice")
-        start, source = around[axis].start, Call(parts.args[0].op, [whole], parts.args[0].attrs)
-    place = split_part(merged.index, parts.attrs, ty) if parts.attrs is not None and ty is not None else {}
+            return refuse("it is no part of a split of a slice along the same axis")
+        start, source, ty = around[axis].start, Call(cut.op, [whole], cut.attrs), cut._checked_type
+    place = refuse("it has no attributes") if parts.attrs is None else split_part(merged.index, parts.attrs, ty)
     if place != {axis: range(part.start - start, part.stop - start)}:
         return refuse("the split has other parts")
     return TupleGetItem(Call(parts.op, [source], parts.attrs), merged.index)
