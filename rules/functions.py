@@ -43,8 +43,6 @@ with_neutral = {
     "true-and": logical_and(all_true, x),
     "or-false": logical_or(x, all_false),
     "false-or": logical_or(all_false, x),
-    "and-itself": logical_and(x, x),
-    "or-itself": logical_or(x, x),
 }
 decided = {"where-true": (where(all_true, x, y), x), "where-false": (where(all_false, x, y), y)}
 
@@ -110,6 +108,8 @@ repeated = RuleSet(
         *[rewrite(f"{name}-expands", whole, expanded(x, whole)) for name, whole in with_neutral.items()],
         rewrite("where-not", where(logical_not(z), x, y), where(z, y, x)),
         rewrite("where-both", where(z, x, x), x),
+        rewrite("and-itself", logical_and(z, z), z, when(is_condition, type_of(z))),
+        rewrite("or-itself", logical_or(z, z), z, when(is_condition, type_of(z))),
         *[
             rewrite(f"chosen-{name}", whole, moved, keeps_floats(whole, x), non_constant(x), non_constant(z))
             for name, (whole, moved) in chosen_constants.items()
