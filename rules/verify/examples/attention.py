@@ -86,6 +86,15 @@ def nan_of_other(draw: Draw) -> Any:
     return where(isnan(asked), const(np.float32(0)), soft)
 
 
+def two_numbers(draw: Draw) -> Any:
+    """The choice of a constant that mostly is one of two numbers everywhere, or of the second one."""
+    shape = (2, 3)
+    low = draw.rng.choice((-1e4, -np.inf))
+    numbers = (0, low) if draw.chance(0.8) else (0, 1, low)
+    constant = np.asarray([draw.rng.choice(numbers) for _ in range(6)], "float32").reshape(shape)
+    return where(Var("z", TensorType((draw.rng.choice((1, 2)), 3), "bool")), const(constant), const(np.float32(low)))
+
+
 def hidden(draw: Draw) -> Any:
     """The softmax of scores of which some are hidden by the least number."""
     batch, count, queries, keys = sizes(draw, 4)
@@ -443,6 +452,7 @@ EXAMPLES: dict[str, Examples] = {
     "nan-of-real": without_nan,
     "nan-of-any": without_nan,
     "nan-of-other-scores": nan_of_other,
+    "where-of-two-numbers": two_numbers,
     "half-of-the-least": hidden,
     "mask-of-each-query": one_row,
     **{f"three-{product}s": partial(three_products, product=product) for product in ("dense", "matmul")},
