@@ -85,14 +85,22 @@ def stay_numbers(made: Made) -> Callable[..., bool]:
 
 
 def are_of_one_sign(left: Array, right: Array) -> bool:
-    """Guard: constants are all positive or all negative, and so is their sum, which is finite where they are."""
-    are_alike = all_positive(left, right) or all_negative(left, right)
+    """Guard: constants are all positive or all negative, and so is their sum, which is finite where they are.
+
+    Integers have any sign: there is no infinity that they would be multiplied by.
+    """
+    are_alike = left.dtype.kind in "iu" or all_positive(left, right) or all_negative(left, right)
     return are_alike and stay_numbers(lambda a, b: (a + b, None))(left, right)
 
 
 def are_of_opposite_signs(left: Array, right: Array) -> bool:
-    """Guard: constants of which one is all positive and the other all negative, with a difference that is finite."""
-    differ = any(all_positive(one) and all_negative(other) for one, other in ((left, right), (right, left)))
+    """Guard: constants of which one is all positive and the other all negative, with a difference that is finite.
+
+    As in :func:`are_of_one_sign`, integers have any sign.
+    """
+    differ = left.dtype.kind in "iu" or any(
+        all_positive(one) and all_negative(other) for one, other in ((left, right), (right, left))
+    )
     return differ and stay_numbers(lambda a, b: (a - b, None))(left, right)
 
 

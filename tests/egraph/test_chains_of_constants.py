@@ -290,6 +290,20 @@ def test_a_short_chain_costs_no_more_than_a_long_one(link: Callable[[Any, int], 
         assert eqsat.extract(eqsat.saturate(chain(link, length))).cost <= longest + (length % 2)
 
 
+def test_multiples_of_integers_meet_whatever_their_signs() -> None:
+    x = relay.var("x", shape=(4, 8), dtype="int32")
+    graph = x
+    for link in range(12):
+        three, two = (relay.const(factor, "int32") for factor in (3, -2 if link % 2 else 2))
+        graph = (graph * three + graph * two if link % 2 else graph * three - graph * two) + relay.const(link, "int32")
+    saturation = eqsat.saturate(graph)
+    assert saturation.stop_reason == "saturated"
+    best = eqsat.extract(saturation)
+    assert best.cost == 1
+    data = RNG.integers(-(2**31), 2**31, (4, 8), dtype="int32")
+    np.testing.assert_array_equal(evaluate(best.expr, {"x": data}), evaluate(graph, {"x": data}))
+
+
 def test_one_scalar_is_left_of_sums_of_multiples() -> None:
     saturation = eqsat.saturate(chain(multiples, 10))
     assert saturation.stop_reason == "saturated"
