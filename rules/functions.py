@@ -55,18 +55,27 @@ def is_condition(ty: TensorType) -> bool:
 known = where(z, a, b)
 
 
-def other_numbers(value: Array, number: Array) -> Array:
-    """The elements of a constant that are not a given number."""
-    others: Array = value[value != number]
-    return others
+def differs(value: Array, number: Array) -> Array:
+    """Where a constant is another number, or a zero of the other sign."""
+    bits = np.dtype(f"u{value.dtype.itemsize}")
+    found: Array = value.view(bits) != number.view(bits)
+    return found
+
+
+def other_number(value: Array, number: Array) -> Array:
+    """The first element of a constant that is not a given number."""
+    first: Array = value[differs(value, number)][0]
+    return first
 
 
 def of_two_numbers(value: Array, number: Array) -> bool:
     """Guard: a constant has one number in some places, and a given scalar in the others."""
     if number.ndim or value.dtype.kind not in "fiu":
         return False
-    others = other_numbers(value, number)
-    return 0 < others.size < value.size and bool(np.all(others == others[0]))
+    places = differs(value, number)
+    if not places.any() or places.all():
+        return False
+    return not differs(value[places], other_number(value, number)).any()
 
 
 # what is chosen for x is a constant
@@ -121,8 +130,8 @@ repeated = RuleSet(
             "where-of-two-numbers",
             known,
             where(
-                logical_and(compute(np.not_equal, value_of(a), value_of(b)), z),
-                compute(lambda *values: other_numbers(*values)[0], value_of(a), value_of(b)),
+                logical_and(compute(differs, value_of(a), value_of(b)), z),
+                compute(other_number, value_of(a), value_of(b)),
                 b,
             ),
             when(of_two_numbers, value_of(a), value_of(b)),
