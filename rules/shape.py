@@ -157,6 +157,8 @@ cast_once = cast(clipped, dtype=dtype_of(cast_again))
 applied = unary(x)
 with_number, number_first = binary(x, y), binary(y, x)
 view_of_unary, view_of_scaled, view_of_ordered = view(applied), view(with_number), view(number_first)
+square = binary(x, x)
+view_of_square = view(square)
 one_number = when(is_one_element, type_of(y), type_of(x), type_of(view_of_scaled))
 one_ordered_number = when(is_one_element, type_of(y), type_of(x), type_of(view_of_ordered))
 
@@ -165,6 +167,7 @@ views = RuleSet(
     [
         # views travel to the constants that absorb them, and to other views, with which they are one at once
         rewrite("view-into-unary", view_of_unary, like(applied, like(view_of_unary, x))),
+        rewrite("view-into-square", view_of_square, like(square, like(view_of_square, x), like(view_of_square, x))),
         rewrite("view-into-scaled", view_of_scaled, like(with_number, like(view_of_scaled, x), y), one_number),
         rewrite(
             "view-into-ordered", view_of_ordered, like(number_first, y, like(view_of_ordered, x)), one_ordered_number

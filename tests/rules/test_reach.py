@@ -480,3 +480,9 @@ def test_a_gelu_that_is_written_out_is_in_sight_where_it_has_no_operator() -> No
     assert [rule.name for rule in rules.in_sight(rules.default)] == [rule.name for rule in rules.default]
     shown = rules.in_sight(rules.default).only("gelu")
     assert pickle.loads(pickle.dumps([*shown])) == [*shown]
+
+
+def test_views_around_a_square_go() -> None:
+    x = relay.var("x", shape=(2, 3, 4))
+    rows = relay.reshape(relay.nn.relu(x), (6, 4))
+    assert "reshape" not in eqsat.optimize(relay.reshape(rows * rows, (2, 3, 4))).astext()
