@@ -377,6 +377,8 @@ meeting = RuleSet(
             soundness=ROUNDING,
         ),
         outward("shift-outward", shifted, shifted + y, (x + y) + a, is_scalar, term(y)),
+        outward("shift-outward-of-minuend", shifted, shifted - y, (x - y) + a, is_scalar, term(y)),
+        outward("shift-outward-of-subtrahend", shifted, y - shifted, (y - x) + negative(a), is_scalar, term(y)),
         outward("shift-outward-of-scaled", shifted_scale, shifted_scale + y, (x * b + y) + a, is_scalar, term(y)),
         both_outward(
             "shifts-outward",

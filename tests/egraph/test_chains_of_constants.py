@@ -304,6 +304,13 @@ def test_multiples_of_integers_meet_whatever_their_signs() -> None:
     np.testing.assert_array_equal(evaluate(best.expr, {"x": data}), evaluate(graph, {"x": data}))
 
 
+@pytest.mark.parametrize("length", [4, 12])
+def test_shifts_leave_short_chains_of_differences(length: int) -> None:
+    saturation = eqsat.saturate(chain(lambda x, link: x - variable(link) - number(0.1), length))
+    assert saturation.stop_reason == "saturated"
+    assert eqsat.extract(saturation).cost == length + 1
+
+
 def test_one_scalar_is_left_of_sums_of_multiples() -> None:
     saturation = eqsat.saturate(chain(multiples, 10))
     assert saturation.stop_reason == "saturated"
