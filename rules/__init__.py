@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from eqsat.egraph.author import (
+    above_half,
     above_least,
     attrs_of,
     base,
@@ -190,6 +191,7 @@ __all__ = [
     "Rewrite",
     "RuleSet",
     "Soundness",
+    "above_half",
     "above_least",
     "attending",
     "attrs_of",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.egraph.author import (
+    above_half,
     above_least,
     attrs_of,
     compute,
@@ -150,42 +151,59 @@ hidden = nn.softmax(x + hides)
 hides_all = where(condition, zero, minus_infinity)
 
 
-def hides_scores(form: str, inside: Callable[[DFPattern], DFPattern]) -> list[Rewrite]:
+def masked(scores: DFPattern) -> DFPattern:
+    """Scores with another mask, which may hide keys, too."""
+    return scores + mask
+
+
+def hides_scores(
+    name: str,
+    low: DFPattern,
+    *guards: Numbers,
+    inside: Callable[[DFPattern], DFPattern] = lambda scores: scores,
+    soundness: Soundness = ROUNDING,
+) -> list[Rewrite]:
     """softmax(x where shown, else the least number) = softmax(x + (0 where shown, else half of the least number))"""
     rules = []
-    for name, low in (("least", least), ("infinity", minus_infinity)):
-        for side, whole, mask in (
-            ("", where(condition, x, low), where(condition, scalar(0, low), half(low))),
-            ("other-", where(condition, low, x), where(condition, half(low), scalar(0, low))),
-        ):
-            soft = nn.softmax(inside(whole))
-            rules.append(
-                rewrite(
-                    f"{name}-in-{side}{form}scores",
-                    soft,
-                    like(soft, inside(x + mask)),
-                    real(x),
-                    keeps_floats(whole, x),
-                    when(is_scalar, type_of(low)),
-                    soundness=ROUNDING,
-                )
+    for side, whole, choice in (
+        ("", where(condition, x, low), where(condition, scalar(0, low), half(low))),
+        ("other-", where(condition, low, x), where(condition, half(low), scalar(0, low))),
+    ):
+        soft = nn.softmax(inside(whole))
+        rules.append(
+            rewrite(
+                name.format(side),
+                soft,
+                like(soft, inside(x + choice)),
+                real(x) if low is minus_infinity else above_half(x),
+                keeps_floats(whole, x),
+                when(is_scalar, type_of(low)),
+                *guards,
+                soundness=soundness,
             )
+        )
     return rules
 
 
-def hides_biased(name: str, low: DFPattern, form: str, part: DFPattern) -> Rewrite:
+def hides_biased(name: str, low: DFPattern, *guards: Numbers, soundness: Soundness = ROUNDING) -> list[Rewrite]:
     """softmax(scores + y where shown, else the least number) = softmax(scores + (y where shown, else half of it))"""
-    whole = where(condition, part + y, low)
-    soft = nn.softmax(whole)
-    return rewrite(
-        f"{name}-in-biased-{form}scores",
-        soft,
-        like(soft, part + where(condition, y, half(low))),
-        real(part),
-        keeps_floats(whole, part),
-        when(is_scalar, type_of(low)),
-        soundness=ROUNDING,
-    )
+    rules = []
+    for form, part in (("", scores), ("scaled-", scores * c)):
+        whole = where(condition, part + y, low)
+        soft = nn.softmax(whole)
+        rules.append(
+            rewrite(
+                name.format(form),
+                soft,
+                like(soft, part + where(condition, y, half(low))),
+                real(part),
+                keeps_floats(whole, part),
+                when(is_scalar, type_of(low)),
+                *guards,
+                soundness=soundness,
+            )
+        )
+    return rules
 
 
 # ---- attention with masks
@@ -251,17 +269,21 @@ masks = RuleSet(
             "half-of-the-least",
             hidden,
             like(hidden, x + where(condition, y, half(least))),
-            above_least(y),  # else rows that y and the condition hide together would show what y hides less
+            above_half(x),  # as below
+            above_half(y),
             when(is_float, type_of(x)),
             soundness=ROUNDING,
         ),
-        hides_scores("", lambda part: part),
-        hides_scores("masked-", lambda part: part + mask),
-        *[
-            hides_biased(name, low, form, part)
-            for name, low in (("least", least), ("infinity", minus_infinity))
-            for form, part in (("", scores), ("scaled-", scores * c))
-        ],
+        hides_scores("least-in-{}scores", least),
+        hides_scores("infinity-in-{}scores", minus_infinity),
+        hides_scores("infinity-in-{}masked-scores", minus_infinity, inside=masked),
+        hides_biased("infinity-in-biased-{}scores", minus_infinity),
+        # half of the least number hides less than it: where another mask has such numbers, too, a row that both hide
+        # together would show what the other one does not hide
+        hides_scores("least-in-{}masked-scores", least, above_half(mask), inside=masked),
+        hides_biased("least-in-biased-{}scores", least, above_half(y)),
+        hides_scores("least-in-{}any-masked-scores", least, inside=masked, soundness=Soundness.FINITE),
+        hides_biased("least-in-any-biased-{}scores", least, soundness=Soundness.FINITE),
         attended("open-masked", [mask], mask, above_least(mask)),
         attended("biased-masked", [bias, mask], bias + mask, modest(bias), above_least(mask), distinct(bias, mask)),
         attended("guarded-masked", [hides_all], condition, guarded=True),

@@ -102,7 +102,7 @@ def hidden(scores: Expr) -> Expr:
 
 
 def chosen_and_masked(scores: Expr) -> Expr:
-    return chosen(scores) + const(np.where(EARLIER, 0, LEAST).astype("f4"))
+    return chosen(scores) + const(np.where(EARLIER, 0, -1e4).astype("f4"))
 
 
 def not_below_the_least(scores: Expr) -> Expr:
@@ -190,3 +190,19 @@ def test_operators_that_are_said_to_give_real_numbers_do(name: str) -> None:
         if found.dtype.kind == "f":
             assert np.all(np.isfinite(found)), call
     assert made
+
+
+@pytest.mark.parametrize("is_chosen_last", [False, True])
+def test_rows_that_a_choice_and_another_mask_hide_together_keep_their_weights(is_chosen_last: bool) -> None:
+    """Earlier places of a batch that is padded on its left: only rules that are told that all rows show a key fuse."""
+    scores = relay.nn.matmul(query, relay.transpose(key, (0, 1, 3, 2)))
+    padding = relay.where(shown, const(np.float32(0)), const(np.float32(LEAST)))
+    masked = chosen(scores + padding) if is_chosen_last else chosen(scores) + padding
+    graph = relay.nn.matmul(relay.nn.softmax(masked), value)
+    best = eqsat.optimize(graph)
+    rng = np.random.default_rng(0)
+    feed = {each: rng.standard_normal(SHAPES[each.name_hint]).astype("f4") for each in (query, key, value)}
+    feed[shown] = np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]], bool).reshape(2, 1, 1, 5)
+    np.testing.assert_allclose(evaluate(best, feed), evaluate(graph, feed), rtol=1e-4, atol=1e-5)
+    assert "nn.masked_attention" not in operators(best)
+    assert "nn.masked_attention" in operators(eqsat.optimize(graph, [eqsat.rules.default, eqsat.rules.finite]))

@@ -104,6 +104,17 @@ def hidden(draw: Draw) -> Any:
     return nn.softmax(scores_of(draw, batch, count, queries, keys, "float32") + mask)
 
 
+def chosen(draw: Draw, name: str) -> Any:
+    """The softmax of scores or the least number, by a condition, with numbers above that added before or after."""
+    batch, count, queries, keys = sizes(draw, 4)
+    shown = Var("shown", TensorType((batch, 1, draw.rng.choice((1, queries)), keys), "bool"))
+    scores, low = scores_of(draw, batch, count, queries, keys, "float32"), const(np.float32(least("float32")))
+    added = draw.constant((1, 1, 1, keys), "float32")
+    if "biased" in name:
+        return nn.softmax(where(shown, scores + added, low))
+    return nn.softmax((where(shown, low, scores) if "other" in name else where(shown, scores, low)) + added)
+
+
 def by_conditions(draw: Draw, name: str) -> Any:
     """softmax(c q k' + mask) v of masks that are made from conditions."""
     batch, count, queries, keys, width, out = sizes(draw, 6)
@@ -454,6 +465,11 @@ EXAMPLES: dict[str, Examples] = {
     "nan-of-other-scores": nan_of_other,
     "where-of-two-numbers": two_numbers,
     "half-of-the-least": hidden,
+    **{
+        name: partial(chosen, name=name)
+        for form in ("masked", "other-masked", "biased", "biased-scaled")
+        for name in [f"least-in-{form}-scores"]
+    },
     "mask-of-each-query": one_row,
     **{f"three-{product}s": partial(three_products, product=product) for product in ("dense", "matmul")},
     "layer-norm-of-given-rows": normalized_rows,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from eqsat.certificates.terms import Terms
 from eqsat.egraph.number_levels import (
+    ABOVE_HALF,
     ABOVE_LEAST,
     AVERAGING,
     CAPPED,
@@ -83,7 +84,7 @@ class Levels:
             return 0 if least < CAPPED else WHOLE if holds_wide_floats(ty) else REAL
         if name in DEFINED:
             if name == "add" and least >= ABOVE_LEAST and max(below) >= MODEST:
-                return ABOVE_LEAST
+                return ABOVE_HALF if least >= ABOVE_HALF else ABOVE_LEAST
             if name == "multiply" and least >= WHOLE and max(below) >= SMALL:
                 return MODEST
             if name == "multiply" and least < REAL and max(below) >= CAPPED:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from eqsat.egraph.mistakes import check_pattern, check_rewrite
-from eqsat.egraph.number_levels import ABOVE_LEAST, MODEST, REAL
+from eqsat.egraph.number_levels import ABOVE_HALF, ABOVE_LEAST, MODEST, REAL
 from eqsat.egraph.rule import (
     GIVEN,
     Base,
@@ -193,8 +193,13 @@ def above_least(pattern: DFPattern) -> Numbers:
     return Numbers(pattern, ABOVE_LEAST)
 
 
+def above_half(pattern: DFPattern) -> Numbers:
+    """Condition: as :func:`above_least`, and no element is half of the smallest number, or below."""
+    return Numbers(pattern, ABOVE_HALF)
+
+
 def modest(pattern: DFPattern) -> Numbers:
-    """Condition: as :func:`above_least`, and the same holds for sums of a few such numbers."""
+    """Condition: as :func:`above_half`, and the same holds for sums of a few such numbers."""
     return Numbers(pattern, MODEST)
 
 
@@ -241,7 +246,7 @@ def rewrite(
         lhs: A pattern, or a tuple of patterns that are matched together.
         rhs: A template built from what the left side matched; see :class:`Rewrite` for several roots.
         guards: Conditions that :func:`when`, :func:`distinct`, :func:`non_constant`, :func:`base`, :func:`factor`,
-            :func:`term`, :func:`real`, :func:`above_least` and :func:`modest` return.
+            :func:`term`, :func:`real`, :func:`above_least`, :func:`above_half` and :func:`modest` return.
         soundness: Which values the rule keeps; by default every bit.
         examples: A function that draws instances of the left side for the verifier; see :class:`Rewrite`.
         contracts: Whether the right side is never larger, whatever is chosen. Such rules run until they add nothing

@@ -5,6 +5,7 @@ Each of these levels says more than the one before it:
     CAPPED       no element is NaN or plus infinity
     REAL         every element is a real number
     ABOVE_LEAST  every element is a real number, and above the least of its dtype
+    ABOVE_HALF   every element is a real number, and above half of the least
     MODEST       every element is a real number, and a thousandth of the least or more
     WHOLE        as MODEST, and no larger than any 64-bit integer; for floats, of a dtype that has all of these, rounded
     SMALL        as WHOLE, and so small that the product with a WHOLE number is MODEST
@@ -25,8 +26,7 @@ import numpy as np
 
 from eqsat.relay.ty import TensorType, Type
 
-CAPPED, REAL, ABOVE_LEAST, MODEST, WHOLE, SMALL = 1, 2, 3, 4, 5, 6
-LEVELS = (CAPPED, REAL, ABOVE_LEAST, MODEST, WHOLE, SMALL)
+CAPPED, REAL, ABOVE_LEAST, ABOVE_HALF, MODEST, WHOLE, SMALL = LEVELS = (1, 2, 3, 4, 5, 6, 7)
 _LARGEST = {WHOLE: 2.0**64, SMALL: 1e16}
 
 DEFINED = frozenset(
@@ -117,7 +117,7 @@ def level_of(array: np.ndarray[Any, Any]) -> int:
         return CAPPED
     least = float(np.finfo(np.float32 if array.dtype.name == "bfloat16" else array.dtype).min)  # of nearly one range
     if lowest <= 1e-3 * least:
-        return ABOVE_LEAST if lowest > 0.75 * least else REAL
+        return ABOVE_HALF if lowest > 0.25 * least else ABOVE_LEAST if lowest > 0.75 * least else REAL
     return max([MODEST, *[level for level, most in _LARGEST.items() if wide and max(-lowest, highest) <= most]])
 
 

@@ -10,6 +10,7 @@ from functools import partial
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.number_levels import (
+    ABOVE_HALF,
     ABOVE_LEAST,
     AVERAGING,
     CAPPED,
@@ -90,7 +91,8 @@ class Numbers:
             if op.name == "add":
                 self._all(node, children, CAPPED, CAPPED)
                 for modest in children:
-                    self._rule(f"{node}{_known(children, ABOVE_LEAST)} (>= l{modest} {MODEST})", str(ABOVE_LEAST))
+                    for level in (ABOVE_LEAST, ABOVE_HALF):
+                        self._rule(f"{node}{_known(children, level)} (>= l{modest} {MODEST})", str(level))
             elif op.name == "multiply":
                 for small in children:
                     self._rule(f"{node}{_known(children, WHOLE)} (>= l{small} {SMALL})", str(MODEST))

@@ -15,7 +15,7 @@ from eqsat import extraction
 from eqsat.brief import listed, one_line
 from eqsat.cost import CostFunction
 from eqsat.egraph.lower import places_among
-from eqsat.egraph.number_levels import ABOVE_LEAST, MODEST, REAL
+from eqsat.egraph.number_levels import ABOVE_HALF, ABOVE_LEAST, MODEST, REAL
 from eqsat.egraph.report import Limits, RuleReport
 from eqsat.egraph.rule import PythonRule, Ref, Refusal, Rewrite, Rule, flatten, refs_of
 from eqsat.errors import ExtractionError, RuleError
@@ -42,7 +42,12 @@ _UNSETTLED = {
 }
 """Messages for conditions on scalars that do not hold."""
 
-_LEVELS = {REAL: "real numbers", ABOVE_LEAST: "real numbers above the least of their dtype", MODEST: "modest numbers"}
+_LEVELS = {
+    REAL: "real numbers",
+    ABOVE_LEAST: "real numbers above the least of their dtype",
+    ABOVE_HALF: "real numbers above half of the least of their dtype",
+    MODEST: "modest numbers",
+}
 
 
 def why_not(
