@@ -8,6 +8,8 @@ Where all dimensions are known, rules on reshapes do the same.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from eqsat.egraph.author import (
@@ -16,6 +18,7 @@ from eqsat.egraph.author import (
     constants,
     given,
     like,
+    non_constant,
     refuse,
     rewrite,
     type_of,
@@ -204,12 +207,17 @@ def shared_axes(constant: TensorType, *others: TensorType) -> list[int]:
     return found
 
 
+MOST_ELEMENTS = 1 << 14
+"""Elements up to which constants are looked at: larger ones may be weights, which are not read for this."""
+
+
 def may_repeat(constant: TensorType, *others: TensorType) -> bool:
     """Guard: a constant of several long axes, one of which another operand has too."""
     return (
         is_static(constant)
         and 0 not in constant.shape
         and len(long_axes(constant)) > 1
+        and math.prod(constant.concrete_shape) <= MOST_ELEMENTS
         and bool(shared_axes(constant, *others))
     )
 
@@ -240,6 +248,7 @@ def constants_once() -> list[Rewrite]:
             whole,
             like(whole, *[compute(once, value_of(c), type_of(c), type_of(x)) if each is c else x for each in operands]),
             when(may_repeat, type_of(c), type_of(x)),
+            non_constant(x),
             contracts=True,
         )
         for name, (whole, operands) in places.items()
