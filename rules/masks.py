@@ -185,6 +185,43 @@ def hides_scores(
     return rules
 
 
+def shows_some(shown: Array, added: Array) -> bool:
+    """Guard: a condition and a mask that is added show a key of each row together."""
+    if added.dtype.kind != "f":
+        return False
+    both = np.atleast_1d(shown & (added > np.finfo(added.dtype).min / 4))
+    return bool(np.all(np.any(both, axis=-1)))
+
+
+def hides_known() -> list[Rewrite]:
+    """The same with another mask, if both are known and show a key of each row."""
+    rules = []
+    for side, whole, choice, shows in (
+        ("", where(a, x, least), where(a, scalar(0, least), half(least)), shows_some),
+        (
+            "other-",
+            where(a, least, x),
+            where(a, half(least), scalar(0, least)),
+            lambda hidden, added: shows_some(~hidden, added),
+        ),
+    ):
+        soft = nn.softmax(whole + known_mask)
+        rules.append(
+            rewrite(
+                f"least-in-{side}known-masked-scores",
+                soft,
+                like(soft, x + choice + known_mask),
+                above_half(x),
+                keeps_floats(whole, x),
+                when(is_scalar, type_of(least)),
+                when(is_last, attrs_of(soft), type_of(soft)),
+                when(shows, value_of(a), value_of(known_mask)),
+                soundness=ROUNDING,
+            )
+        )
+    return rules
+
+
 def hides_biased(name: str, low: DFPattern, *guards: Numbers, soundness: Soundness = ROUNDING) -> list[Rewrite]:
     """softmax(scores + y where shown, else the least number) = softmax(scores + (y where shown, else half of it))"""
     rules = []
@@ -281,6 +318,7 @@ masks = RuleSet(
         # half of the least number hides less than it: where another mask has such numbers, too, a row that both hide
         # together would show what the other one does not hide
         hides_scores("least-in-{}masked-scores", least, above_half(mask), inside=masked),
+        hides_known(),
         hides_biased("least-in-biased-{}scores", least, above_half(y)),
         hides_scores("least-in-{}any-masked-scores", least, inside=masked, soundness=Soundness.FINITE),
         hides_biased("least-in-any-biased-{}scores", least, soundness=Soundness.FINITE),

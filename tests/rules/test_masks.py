@@ -105,12 +105,16 @@ def chosen_and_masked(scores: Expr) -> Expr:
     return chosen(scores) + const(np.where(EARLIER, 0, -1e4).astype("f4"))
 
 
+def chosen_and_masked_alike(scores: Expr) -> Expr:
+    return chosen(scores) + const(np.where(EARLIER, 0, LEAST).astype("f4"))
+
+
 def not_below_the_least(scores: Expr) -> Expr:
     mask = const(np.where(EARLIER, 0, LEAST).astype("f4"))
     return relay.maximum(scores + mask, const(np.float32(LEAST)))
 
 
-@pytest.mark.parametrize("mask", [chosen, hidden, chosen_and_masked, not_below_the_least])
+@pytest.mark.parametrize("mask", [chosen, hidden, chosen_and_masked, chosen_and_masked_alike, not_below_the_least])
 @pytest.mark.parametrize("is_biased", [False, True])
 def test_masks_that_are_written_as_choices_are_masks(mask: Callable[[Expr], Expr], is_biased: bool) -> None:
     scores = relay.nn.matmul(query, relay.transpose(key, (0, 1, 3, 2))) * const(np.float32(0.35))

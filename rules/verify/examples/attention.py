@@ -115,6 +115,15 @@ def chosen(draw: Draw, name: str) -> Any:
     return nn.softmax((where(shown, low, scores) if "other" in name else where(shown, scores, low)) + added)
 
 
+def chosen_of_known(draw: Draw, is_hidden: bool) -> Any:
+    """The softmax of scores or the least number, by a known condition, with a known mask, which may have it, too."""
+    batch, count, queries, keys = sizes(draw, 4)
+    scores, low = scores_of(draw, batch, count, queries, keys, "float32"), const(np.float32(least("float32")))
+    shown, added = (np.asarray([[draw.chance(0.8) for _ in range(keys)] for _ in range(queries)]) for _ in range(2))
+    mask = const(np.where(added, np.float32(0), np.float32(least("float32"))))
+    return nn.softmax((where(const(~shown), low, scores) if is_hidden else where(const(shown), scores, low)) + mask)
+
+
 def by_conditions(draw: Draw, name: str) -> Any:
     """softmax(c q k' + mask) v of masks that are made from conditions."""
     batch, count, queries, keys, width, out = sizes(draw, 6)
@@ -465,6 +474,9 @@ EXAMPLES: dict[str, Examples] = {
     "nan-of-other-scores": nan_of_other,
     "where-of-two-numbers": two_numbers,
     "half-of-the-least": hidden,
+    **{
+        f"least-in-{side}known-masked-scores": partial(chosen_of_known, is_hidden=bool(side)) for side in ("", "other-")
+    },
     **{
         name: partial(chosen, name=name)
         for form in ("masked", "other-masked", "biased", "biased-scaled")
