@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import eqsat
 from eqsat import relay, rules
@@ -210,3 +212,28 @@ def test_rows_that_a_choice_and_another_mask_hide_together_keep_their_weights(is
     np.testing.assert_allclose(evaluate(best, feed), evaluate(graph, feed), rtol=1e-4, atol=1e-5)
     assert "nn.masked_attention" not in operators(best)
     assert "nn.masked_attention" in operators(eqsat.optimize(graph, [eqsat.rules.default, eqsat.rules.finite]))
+
+
+MASKED: dict[str, Callable[[Expr, Constant], Expr]] = {
+    "chosen, known": lambda scores, low: relay.where(const(EARLIER), scores, low),
+    "chosen": lambda scores, low: relay.where(shown, scores, low),
+    "added, known": lambda scores, low: scores + relay.where(const(EARLIER), const(np.float32(0)), low),
+    "added": lambda scores, low: scores + relay.where(shown, const(np.float32(0)), low),
+}
+
+
+@settings(max_examples=40)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from([*MASKED]), st.sampled_from([LEAST, -np.inf])), min_size=2, max_size=3),
+    padding=st.lists(st.booleans(), min_size=10, max_size=10),
+)
+def test_rows_keep_their_weights_whatever_masks_hide(steps: list[tuple[str, float]], padding: list[bool]) -> None:
+    scores: Expr = relay.nn.matmul(query, relay.transpose(key, (0, 1, 3, 2)))
+    for form, low in steps:
+        scores = MASKED[form](scores, const(np.float32(low)))
+    graph = relay.nn.matmul(relay.nn.softmax(scores), value)
+    rng = np.random.default_rng(0)
+    feed = {each: rng.standard_normal(SHAPES[each.name_hint]).astype("f4") for each in (query, key, value)}
+    feed[shown] = np.array(padding).reshape(2, 1, 1, 5)
+    expected = evaluate(graph, feed)
+    np.testing.assert_allclose(evaluate(eqsat.optimize(graph), feed), expected, rtol=1e-4, atol=1e-5)
