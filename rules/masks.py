@@ -82,7 +82,7 @@ nans = RuleSet(
             "nan-of-left-keys",
             where(is_op("isnan")(left), zero, left),
             like(left, y + compute(without_infinity, value_of(known_mask))),  # a sum of real numbers
-            real(y),
+            above_half(y),  # as half of the least number below
             when(is_last, attrs_of(left), type_of(left)),
             when(leaves_numbers, value_of(known_mask)),
             soundness=ROUNDING,

@@ -175,7 +175,7 @@ def test_variables_of_inner_functions_may_be_anything() -> None:
     assert "isnan" in str(eqsat.optimize(nested))
 
 
-@pytest.mark.parametrize("name", sorted(AVERAGING | DEFINED | WEIGHING))
+@pytest.mark.parametrize("name", sorted(AVERAGING | DEFINED | WEIGHING | {"add"}))
 def test_operators_that_are_said_to_give_real_numbers_do(name: str) -> None:
     op = Op.get(name)
     made = 0
@@ -226,12 +226,16 @@ MASKED: dict[str, Callable[[Expr, Constant], Expr]] = {
 @given(
     steps=st.lists(st.tuples(st.sampled_from([*MASKED]), st.sampled_from([LEAST, -np.inf])), min_size=2, max_size=3),
     padding=st.lists(st.booleans(), min_size=10, max_size=10),
+    is_guarded=st.booleans(),
 )
-def test_rows_keep_their_weights_whatever_masks_hide(steps: list[tuple[str, float]], padding: list[bool]) -> None:
+def test_rows_keep_their_weights_whatever_masks_hide(
+    steps: list[tuple[str, float]], padding: list[bool], is_guarded: bool
+) -> None:
     scores: Expr = relay.nn.matmul(query, relay.transpose(key, (0, 1, 3, 2)))
     for form, low in steps:
         scores = MASKED[form](scores, const(np.float32(low)))
-    graph = relay.nn.matmul(relay.nn.softmax(scores), value)
+    soft = relay.nn.softmax(scores)
+    graph = relay.nn.matmul(guarded(soft) if is_guarded else soft, value)
     rng = np.random.default_rng(0)
     feed = {each: rng.standard_normal(SHAPES[each.name_hint]).astype("f4") for each in (query, key, value)}
     feed[shown] = np.array(padding).reshape(2, 1, 1, 5)

@@ -82,16 +82,18 @@ class Levels:
         name, least = head.op.name, min(below, default=0)
         if name in WEIGHING:
             return 0 if least < CAPPED else WHOLE if holds_wide_floats(ty) else REAL
+        if name == "add":
+            if least >= REAL and max(below) >= MODEST:
+                return min(least, ABOVE_HALF)
+            return REAL if least >= ABOVE_LEAST else min(least, CAPPED)
         if name in DEFINED:
-            if name == "add" and least >= ABOVE_LEAST and max(below) >= MODEST:
-                return ABOVE_HALF if least >= ABOVE_HALF else ABOVE_LEAST
             if name == "multiply" and least >= WHOLE and max(below) >= SMALL:
                 return MODEST
             if name == "multiply" and least < REAL and max(below) >= CAPPED:
                 children = self.terms.children[term]
                 scaled = zip(below, children[::-1], strict=True)
                 return CAPPED if any(each >= CAPPED and self._is_positive(by) for each, by in scaled) else 0
-            return REAL if least >= REAL else CAPPED if name == "add" and least >= CAPPED else 0
+            return REAL if least >= REAL else 0
         if name in AVERAGING:
             of = self.terms.type_of(self.terms.children[term][0])
             return REAL if least >= REAL and holds_some(of) else 0

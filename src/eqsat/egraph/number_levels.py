@@ -10,7 +10,8 @@ Each of these levels says more than the one before it:
     WHOLE        as MODEST, and no larger than any 64-bit integer; for floats, of a dtype that has all of these, rounded
     SMALL        as WHOLE, and so small that the product with a WHOLE number is MODEST
 
-It is said of what is computed barring overflow, and in the belief that
+It is said of what is computed barring overflow, but for the sum of two masks, each of which may be the least number,
+and in the belief that
 
 * inputs of a graph are CAPPED: a mask may be minus infinity in places;
 * what sums of products are made of, and what is normalized, is REAL where it is CAPPED: there minus infinity makes no
@@ -32,7 +33,6 @@ _LARGEST = {WHOLE: 2.0**64, SMALL: 1e16}
 DEFINED = frozenset(
     {
         "abs",
-        "add",
         "atan",
         "ceil",
         "clip",

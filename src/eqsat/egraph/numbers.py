@@ -86,14 +86,15 @@ class Numbers:
             self._all(node, children, CAPPED, REAL)
             wide = self.egraph.predicate(Test("type", "wide floating-point numbers", holds_wide_floats))
             self._all(f"{node} (= t (ty e)) ({wide} t)", children, CAPPED, WHOLE)
+        elif op.name == "add":
+            self._all(node, children, CAPPED, CAPPED)
+            self._all(node, children, ABOVE_LEAST, REAL)
+            for modest in children:
+                for level in (REAL, ABOVE_LEAST, ABOVE_HALF):
+                    self._rule(f"{node}{_known(children, level)} (>= l{modest} {MODEST})", str(level))
         elif op.name in DEFINED:
             self._all(node, children, REAL, REAL)
-            if op.name == "add":
-                self._all(node, children, CAPPED, CAPPED)
-                for modest in children:
-                    for level in (ABOVE_LEAST, ABOVE_HALF):
-                        self._rule(f"{node}{_known(children, level)} (>= l{modest} {MODEST})", str(level))
-            elif op.name == "multiply":
+            if op.name == "multiply":
                 for small in children:
                     self._rule(f"{node}{_known(children, WHOLE)} (>= l{small} {SMALL})", str(MODEST))
                 positive = self.egraph.predicate(Test("constant", "positive numbers", _is_positive))
