@@ -93,6 +93,18 @@ def test_reports_comparisons_and_models_come_back() -> None:
     assert again(done.extraction.report) == done.extraction.report
 
 
+def test_what_finite_rules_would_save_is_offered_of_an_optimization_that_comes_back() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[2,3] x) => (float[2,3] y) < float one = {1.0} > {
+            e = Exp (x) a = Add (e, one) y = Log (a)
+        }"""
+    )
+    done = eqsat.onnx.run(model)
+    offer = eqsat.onnx.finite_offer(done)
+    assert offer is not None
+    assert eqsat.onnx.finite_offer(again(done)) == offer
+
+
 @pytest.mark.parametrize("target", ["dnnl", "tensorrt", "onnxruntime"])
 def test_a_partitioning_by_a_shipped_table_comes_back(target: str) -> None:
     model = onnx.parser.parse_model(

@@ -92,6 +92,10 @@ class Predicates:
         self._objects: dict[str, list[tuple[int, Any]]] = {}
         self._known: dict[tuple[str, Hashable], Predicate] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: the objects without the tests, which are functions."""
+        return {**vars(self), "_known": {}}
+
     def add(self, kind: str, index: int, value: Any) -> None:
         """Take an object."""
         self._objects.setdefault(kind, []).append((index, value))
@@ -176,7 +180,7 @@ class Vocabulary:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: all but the functions that answer, which a finished run does without."""
-        return {**vars(self), "inquiries": [], "predicates": Predicates()}
+        return {**vars(self), "inquiries": []}
 
     def symbol(self, symbol: Symbol) -> int:
         """The index of a symbol.
