@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from eqsat.egraph.author import compute, constants, non_constant, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Array, RuleSet, Soundness
+from eqsat.nd import bits
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op import (
     abs,
@@ -57,8 +56,7 @@ known = where(z, a, b)
 
 def differs(value: Array, number: Array) -> Array:
     """Where a constant is another number, or a zero of the other sign."""
-    bits = np.dtype(f"u{value.dtype.itemsize}")
-    found: Array = value.view(bits) != number.view(bits)
+    found: Array = bits(value) != bits(number)
     return found
 
 

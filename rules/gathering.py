@@ -9,6 +9,7 @@ import numpy as np
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Array, Refusal, RuleSet, Soundness
+from eqsat.nd import bits
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.op import broadcast_to, gather_nd, squeeze, take, transpose
@@ -73,7 +74,7 @@ def same_rows(first: Attrs, second: Attrs, one: TensorType, other: TensorType) -
 def are_squares(value: Array, squared: Array) -> bool:
     """Guard: one table has the squares of the other one."""
     few = value[:1], squared[:1]  # which mostly differ
-    return all((one * one).tobytes() == other.tobytes() for one, other in (few, (value, squared)))
+    return all(np.array_equal(bits(one * one), bits(other)) for one, other in (few, (value, squared)))
 
 
 along_rows = when(meets_rows_alike, attrs_of(taken), type_of(table), type_of(c))

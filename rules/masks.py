@@ -7,7 +7,7 @@ attention gives zeros there too; with half of that number it does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,6 +156,12 @@ def masked(scores: DFPattern) -> DFPattern:
     return scores + mask
 
 
+def choices(shown: DFPattern, low: DFPattern) -> Iterator[tuple[str, DFPattern, DFPattern]]:
+    """Ways to choose x or a low number by a condition, and what is added to x instead."""
+    yield "", where(shown, x, low), where(shown, scalar(0, low), half(low))
+    yield "other-", where(shown, low, x), where(shown, half(low), scalar(0, low))
+
+
 def hides_scores(
     name: str,
     low: DFPattern,
@@ -165,10 +171,7 @@ def hides_scores(
 ) -> list[Rewrite]:
     """softmax(x where shown, else the least number) = softmax(x + (0 where shown, else half of the least number))"""
     rules = []
-    for side, whole, choice in (
-        ("", where(condition, x, low), where(condition, scalar(0, low), half(low))),
-        ("other-", where(condition, low, x), where(condition, half(low), scalar(0, low))),
-    ):
+    for side, whole, choice in choices(condition, low):
         soft = nn.softmax(inside(whole))
         rules.append(
             rewrite(
@@ -196,15 +199,8 @@ def shows_some(shown: Array, added: Array) -> bool:
 def hides_known() -> list[Rewrite]:
     """The same with another mask, if both are known and show a key of each row."""
     rules = []
-    for side, whole, choice, shows in (
-        ("", where(a, x, least), where(a, scalar(0, least), half(least)), shows_some),
-        (
-            "other-",
-            where(a, least, x),
-            where(a, half(least), scalar(0, least)),
-            lambda hidden, added: shows_some(~hidden, added),
-        ),
-    ):
+    for side, whole, choice in choices(a, least):
+        shows = (lambda hidden, added: shows_some(~hidden, added)) if side else shows_some
         soft = nn.softmax(whole + known_mask)
         rules.append(
             rewrite(

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from eqsat.egraph.group_rules import GroupRule
-from eqsat.egraph.rule import Array, Examples, Guard, PythonRule, Ref, Rewrite
+from eqsat.egraph.rule import Array, Examples, Guard, PythonRule, Ref, Rewrite, roots_of
 from eqsat.egraph.variadic import Field, Layout, expanded, is_variadic, laid_out, lay_out
 from eqsat.errors import EqsatError, RuleError
 from eqsat.relay.analysis import free_vars
@@ -64,7 +64,7 @@ def draw_instances(rule: Rewrite | PythonRule, make: Callable[[], Draw], attempt
         RuleError: a pattern or operator of which no instance can be drawn.
     """
     examples = examples_of(rule)
-    patterns = rule.lhs if isinstance(rule, Rewrite) else (rule.lhs,)
+    patterns = roots_of(rule)
     rank = _usual_rank(patterns)
     for _ in range(attempts):
         draw = make()

@@ -99,7 +99,7 @@ class NDArray(Immutable):
             return False
         if self._digest is not None and other._digest is not None:
             return self._digest == other._digest
-        return np.array_equal(_bits(self.numpy()), _bits(other.numpy()))
+        return np.array_equal(bits(self.numpy()), bits(other.numpy()))
 
     def digest(self) -> bytes:
         """16 bytes that are equal for arrays of equal dtype, shape and raw bytes."""
@@ -137,7 +137,7 @@ def _read_here_and_there(array: np.ndarray[Any, Any]) -> Iterator[None]:
         owner.madvise(mmap.MADV_NORMAL)
 
 
-def _bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The bits of the elements of an array, as integers: a view of it where there are such."""
     size = array.dtype.itemsize
     return array.view(f"u{size}") if size in (1, 2, 4, 8) else np.ascontiguousarray(array).view(np.uint8)

@@ -104,15 +104,15 @@ def hidden(draw: Draw) -> Any:
     return nn.softmax(scores_of(draw, batch, count, queries, keys, "float32") + mask)
 
 
-def chosen(draw: Draw, name: str) -> Any:
+def chosen(draw: Draw, form: str) -> Any:
     """The softmax of scores or the least number, by a condition, with numbers above that added before or after."""
     batch, count, queries, keys = sizes(draw, 4)
     shown = Var("shown", TensorType((batch, 1, draw.rng.choice((1, queries)), keys), "bool"))
     scores, low = scores_of(draw, batch, count, queries, keys, "float32"), const(np.float32(least("float32")))
     added = draw.constant((1, 1, 1, keys), "float32")
-    if "biased" in name:
+    if "biased" in form:
         return nn.softmax(where(shown, scores + added, low))
-    return nn.softmax((where(shown, low, scores) if "other" in name else where(shown, scores, low)) + added)
+    return nn.softmax((where(shown, low, scores) if "other" in form else where(shown, scores, low)) + added)
 
 
 def chosen_of_known(draw: Draw, is_hidden: bool) -> Any:
@@ -478,9 +478,8 @@ EXAMPLES: dict[str, Examples] = {
         f"least-in-{side}known-masked-scores": partial(chosen_of_known, is_hidden=bool(side)) for side in ("", "other-")
     },
     **{
-        name: partial(chosen, name=name)
+        f"least-in-{form}-scores": partial(chosen, form=form)
         for form in ("masked", "other-masked", "biased", "biased-scaled")
-        for name in [f"least-in-{form}-scores"]
     },
     "mask-of-each-query": one_row,
     **{f"three-{product}s": partial(three_products, product=product) for product in ("dense", "matmul")},

@@ -14,7 +14,7 @@ import numpy as np
 from eqsat.certificates.folding import Values
 from eqsat.certificates.levels import Levels
 from eqsat.certificates.terms import Terms
-from eqsat.egraph.rule import Compute, Like, PythonRule, Ref, Refusal, Rewrite
+from eqsat.egraph.rule import Compute, Like, PythonRule, Ref, Refusal, Rewrite, roots_of
 from eqsat.egraph.variadic import arrangements_like, expanded, matched_layout
 from eqsat.errors import CertificateError, EqsatError
 from eqsat.nd import NDArray
@@ -74,7 +74,7 @@ class Instances:
         Raises:
             NoInstance: The rule does not equate them.
         """
-        sides = rule.lhs if isinstance(rule, Rewrite) else (rule.lhs,)
+        sides = roots_of(rule)
         if len(left) != len(sides) or len(right) != len(sides):
             raise NoInstance(f"the rule has {len(sides)} left sides")
         why = "its left side does not match"

@@ -22,7 +22,7 @@ from eqsat.egraph.join import WIDE, by_operand, by_root, in_blocks
 from eqsat.egraph.layouts import find_layouts
 from eqsat.egraph.prefilter import Dependencies, Prefilter
 from eqsat.egraph.query import Query, QueryCompiler
-from eqsat.egraph.rule import PythonRule, Rewrite
+from eqsat.egraph.rule import PythonRule, Rewrite, roots_of
 from eqsat.egraph.symbols import Symbol
 from eqsat.egraph.trace import Watcher
 from eqsat.egraph.variadic import expanded, widest_tuple
@@ -56,7 +56,7 @@ class RuleRunner:
         self.rule: Any = rule
         self.refuse = refuse
         self.fail = fail
-        self.roots = rule.lhs if isinstance(rule, Rewrite) else (rule.lhs,)
+        self.roots = roots_of(rule)
         self.ruleset = f"rule{index}"
         self.growth = 0
         self._compiled: set[tuple[object, ...]] = set()

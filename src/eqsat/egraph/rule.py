@@ -550,6 +550,11 @@ def swapped_operator(rule: Rule) -> str | None:
     return left.named.name if plain and swapped and left.named is right.named else None
 
 
+def roots_of(rule: Rewrite | PythonRule) -> tuple[DFPattern, ...]:
+    """The patterns that a rule matches together."""
+    return rule.lhs if isinstance(rule, Rewrite) else (rule.lhs,)
+
+
 def refs_of(rule: Rule) -> list[Ref]:
     """All that the guards of a rule are given."""
     return [ref for guard in rule.when for ref in guard.refs] if isinstance(rule, Rewrite) else []

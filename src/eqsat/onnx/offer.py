@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from eqsat.egraph.prefilter import Prefilter
 from eqsat.egraph.report import Limits
-from eqsat.egraph.rule import Rewrite, Soundness
+from eqsat.egraph.rule import PythonRule, Rewrite, Soundness, roots_of
 from eqsat.onnx.graphs import node_count
 from eqsat.onnx.imported import opset_of
 from eqsat.onnx.optimize import ATTENTION_SINCE, Optimization, rules_for, run
@@ -73,7 +73,7 @@ def _may_match(done: Optimization) -> bool:
         return True  # the default rules may make more of it
     regions = [posed.region for posed in done.extraction.problems]
     looks = [Prefilter(region.snapshot, region.vocabulary) for region in regions]
-    lefts = [rule.lhs for rule in TAKEN_FOR_GRANTED if isinstance(rule, Rewrite)]
+    lefts = [roots_of(rule) for rule in TAKEN_FOR_GRANTED if isinstance(rule, (Rewrite, PythonRule))]
     return any(all(map(look.may_match, roots)) for look in looks for roots in lefts)
 
 
