@@ -17,7 +17,7 @@ from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewr
 from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
-from eqsat.relay.op import concatenate, reshape, split, squeeze, take, transpose
+from eqsat.relay.op import concatenate, reshape, reverse, split, squeeze, take, transpose
 from eqsat.relay.op.index import bounded
 from eqsat.relay.ty import Dim, TensorType, is_static
 from eqsat.rules.axes import permutation
@@ -42,6 +42,8 @@ turned = transpose(viewed)
 picked = take(viewed, i)
 gathered = take(x, i)
 gathered_again = take(gathered, j)
+reversed_once = reverse(x)
+reversed_twice = reverse(reversed_once)
 halves = split(x)
 low, high = is_tuple_get_item(halves, 0), is_tuple_get_item(halves, 1)
 rolled = concatenate(is_tuple([high, low]))
@@ -152,6 +154,18 @@ row_moves = RuleSet(
                 gathered,
                 x,
                 compute(composed, value_of(i), value_of(j), attrs_of(gathered), attrs_of(gathered_again), type_of(x)),
+            ),
+            contracts=True,
+        ),
+        rewrite(
+            "reverse-twice",
+            reversed_twice,
+            x,
+            when(
+                lambda once, again, ty: (once.axis - again.axis) % rank_of(ty) == 0,
+                attrs_of(reversed_once),
+                attrs_of(reversed_twice),
+                type_of(x),
             ),
             contracts=True,
         ),
