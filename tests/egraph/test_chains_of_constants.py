@@ -211,6 +211,19 @@ def reshaped(x: Any, link: int) -> Any:
     return relay.reshape(x * number(1.01) + number(0.3), ((2, 16), (8, 4), (32,), (4, 8))[link % 4])
 
 
+def turned_anew(x: Any, link: int) -> Any:
+    """Each link moves elements another way, and views stand between transposes."""
+    return relay.nn.relu(relay.reshape(relay.transpose(x, axes=(1, 0)), (4, 8)) * number(1.1))
+
+
+def rolled(x: Any, link: int) -> Any:
+    return relay.take(x * number(1.01), relay.const(np.roll(np.arange(8), 1)), axis=1) + number(0.3)
+
+
+def mirrored(x: Any, link: int) -> Any:
+    return relay.reverse(x * number(1.01) + number(0.3), axis=1)
+
+
 def chosen(x: Any, link: int) -> Any:
     """A choice by a condition that is known, or by which shift is greater."""
     if link % 2:
@@ -229,6 +242,8 @@ LONG_CHAINS = [
     (clipped, 3),
     (doubled_activation, 2),
     (chosen, 1),
+    (rolled, 3),
+    (mirrored, 2),
 ]
 
 
@@ -407,6 +422,22 @@ def test_slices_that_are_written_in_two_ways_are_joined_in_one() -> None:
     saturation = eqsat.saturate(relay.concatenate(given, axis=1) + relay.concatenate(parts, axis=1))
     assert saturation.report.rule("concat-of-slices").matches <= 4
     assert eqsat.extract(saturation).cost == 1
+
+
+def test_what_is_elementwise_passes_moves_that_stay() -> None:
+    saturation = eqsat.saturate(chain(turned_anew, 40))
+    assert saturation.stop_reason == "saturated"
+    assert saturation.node_count <= 14 * 40
+    assert eqsat.extract(saturation).cost == 2 * 40 + 2
+
+
+@pytest.mark.parametrize("length", [3, 7])
+def test_gathers_of_an_odd_number_are_one_too(length: int) -> None:
+    """What one match hides inside of its root may be what another one reads."""
+    x = relay.tanh(relay.var("x", shape=(4, 8)))
+    for shift in range(length):
+        x = relay.take(x, relay.const(np.roll(np.arange(8), shift % 3 + 1)), axis=1)
+    assert eqsat.extract(eqsat.saturate(x)).cost == 2
 
 
 @pytest.mark.parametrize("link", [shifted, scaled_and_shifted, by_arrays, subtracted], ids=lambda link: link.__name__)

@@ -1,12 +1,13 @@
-"""Transposes and views leave long runs of elementwise operators in one walk over the given graph, and become one each.
+"""Transposes, views and other moves leave long runs of elementwise operators in one walk over the given graph.
 
 Rules move them past one operator after the other, and find a form of each value for every order of axes and shape that
-occurs in the run. Here each e-node of a run is told as ``transpose(reshape(core, shape), turn)``, where the core is the
-same operator over the cores of its operands.
+occurs in the run. Here each e-node of a run is told as moves of a core, where the core is the same operator over the
+cores of its operands.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from eqsat.egraph.given_graph import Composed, GivenGraph, Node
@@ -17,51 +18,88 @@ from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 
 MANY = 8
-"""Transposes and views from which on they leave a run. Among fewer, rules find more ways to write it."""
+"""Moves from which on they leave a run. Among fewer, rules find more ways to write it."""
 
+_DEEP = 512
+"""Moves after each other from which on a run begins anew: each value that ends it is written with all of them."""
 
 _ALONG = ("nn.bias_add", "nn.batch_norm")
 """Operators of which operands lie along an axis of the first one."""
 
 
+class _Move(NamedTuple):
+    """A move of all elements of a value, after others.
+
+    Attributes:
+        before: The number of the move before it; -1: there is none.
+        depth: How many moves there are, with it.
+        name: ``reshape``, ``transpose`` or another operator.
+        form: The new shape, or the new order of axes; for another operator its symbol, its atom and its further
+            operands.
+        shape: The shape of the result.
+    """
+
+    before: int
+    depth: int
+    name: str
+    form: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
 class _Run(NamedTuple):
-    """A value as ``transpose(reshape(core, shape), turn)``.
+    """A value as moves of a core.
 
     Attributes:
         core: The handle of an e-node of the given graph, or a draft.
-        shape: The shape that the core is given; None: its own.
-        turn: The order of the axes; None: as they are.
-        views: The transposes and views of the longest way from where the run begins.
+        move: The number of the last move; -1: the value is the core.
+        moves: How many the longest way has from where the run begins.
+        gains: Whether moves have become fewer, or have left an operator.
     """
 
     core: int
-    shape: tuple[int, ...] | None = None
-    turn: tuple[int, ...] | None = None
-    views: int = 0
+    move: int = -1
+    moves: int = 0
+    gains: bool = False
 
 
 def move_views(graph: GivenGraph) -> list[Composed]:
     """Move transposes and views out of the long runs of a graph; what the runs became, in place of which they stand."""
-    views = (_is_view(graph.vocabulary.symbols[node.symbol].op) for node in graph.nodes)
-    return ViewRuns(graph).make() if sum(views) >= MANY else []
+    moves = (_is_move(graph.vocabulary.symbols[node.symbol].op) for node in graph.nodes)
+    return ViewRuns(graph).make() if sum(moves) >= MANY else []
 
 
-def _is_view(op: Op | None) -> bool:
-    return op is not None and (op.name == "transpose" or op.has(Trait.VIEW))
+def _is_move(op: Op | None) -> bool:
+    return op is not None and op.has(Trait.MOVES)
 
 
 class ViewRuns(Runs[_Run]):
-    """The runs of elementwise operators with views among them."""
+    """The runs of elementwise operators with moves among them."""
+
+    def __init__(self, graph: GivenGraph):
+        self._moves: list[_Move] = []
+        self._numbers: dict[_Move, int] = {}
+        super().__init__(graph)
 
     def is_worth(self, handle: int) -> bool:
         run = self[handle]
-        return run.views >= MANY and isinstance(self.type(run.core), TensorType)
+        return run.gains and run.moves >= MANY and isinstance(self.type(run.core), TensorType)
 
     def written(self, run: _Run) -> int:
-        result = run.core
-        if run.shape is not None:
-            result = self.draft_call("reshape", [result], newshape=run.shape)
-        return result if run.turn is None else self.draft_call("transpose", [result], axes=run.turn)
+        moves, number = [], run.move
+        while number >= 0:
+            moves.append(self._moves[number])
+            number = moves[-1].before
+        result, core = run.core, self.type(run.core)
+        assert isinstance(core, TensorType)
+        for move in reversed(moves):
+            if move.name == "reshape":
+                result = self.draft_call("reshape", [result], newshape=move.form)
+            elif move.name == "transpose":
+                result = self.draft_call("transpose", [result], axes=move.form)
+            else:
+                symbol, atom, *others = move.form
+                result = self.draft(symbol, atom, [result, *others], TensorType(move.shape, core.dtype))
+        return result
 
     def follow(self, node: Node, name: str, op: Op | None, value: Any) -> None:
         data, ty = node.children[0], self.graph.type(node.handle)
@@ -74,11 +112,11 @@ class ViewRuns(Runs[_Run]):
             found = self._along(node, value)
         elif not isinstance(ty, TensorType) or not is_static(ty):
             return
-        elif _is_view(op) and len(node.children) == 1:
+        elif _is_move(op):
             run = self.get(data, _Run(data))
-            found, is_within = self._viewed(run, op, value, ty), run.views > 0
+            found, is_within = self._moved(run, node, op, value, ty), run.moves > 0
             if found is None and is_within:
-                found, is_within = self._viewed(_Run(data), op, value, ty), False
+                found, is_within = self._moved(_Run(data), node, op, value, ty), False
         elif op.has(Trait.ELEMENTWISE) and not op.has(Trait.STATEFUL):
             found = self._applied(node, ty)
         if found is not None:
@@ -86,33 +124,62 @@ class ViewRuns(Runs[_Run]):
             if is_within:
                 self.within.add(node.handle)
 
-    def _viewed(self, run: _Run, op: Op, attrs: Attrs | None, ty: TensorType) -> _Run | None:
-        """A run behind one more transpose or view; None for a view behind a transpose, or where a size is not known."""
-        core = self._core_type(run)
-        if core is None:
+    # ---- moves
+
+    def _moved(self, run: _Run, node: Node, op: Op, attrs: Attrs | None, ty: TensorType) -> _Run | None:
+        """A run behind one more move; None for one that takes elements twice or not, or has no known size."""
+        core, (data, *others) = self._core_type(run), node.children
+        if core is None or data in self.graph.constants or op.has(Trait.STATEFUL):
             return None
-        if op.name != "transpose":
-            shape = ty.concrete_shape
-            moved = run._replace(shape=None if shape == core.shape else shape, views=run.views + 1)
-            return None if run.turn is not None else moved
-        rank = len(ty.shape)
-        given = None if attrs is None else attrs.axes
-        axes = [axis % rank for axis in (range(rank)[::-1] if given is None else given)]
-        before = range(rank) if run.turn is None else run.turn
-        turn = tuple([before[axis] for axis in axes])
-        return run._replace(turn=None if turn == tuple(range(rank)) else turn, views=run.views + 1)
+        before = core.concrete_shape if run.move < 0 else self._moves[run.move].shape
+        shape = ty.concrete_shape
+        if math.prod(before) != math.prod(shape) or not all(each in self.graph.constants for each in others):
+            return None
+        if op.name == "transpose":
+            rank, given = len(shape), None if attrs is None else attrs.axes
+            form = tuple([axis % rank for axis in (range(rank)[::-1] if given is None else given)])
+            return self._turned(run, form, shape)
+        if op.has(Trait.VIEW) and not others:
+            return self._reshaped(run, shape, before)
+        return self._after(run, op.name, (node.symbol, node.atom, *others), shape)
+
+    def _turned(self, run: _Run, axes: tuple[int, ...], shape: tuple[int, ...]) -> _Run | None:
+        if run.move >= 0 and (last := self._moves[run.move]).name == "transpose":
+            run, axes = run._replace(move=last.before, gains=True), tuple([last.form[axis] for axis in axes])
+        if axes == tuple(range(len(axes))):
+            return run._replace(moves=run.moves + 1, gains=True)
+        return self._after(run, "transpose", axes, shape)
+
+    def _reshaped(self, run: _Run, shape: tuple[int, ...], before: tuple[int, ...]) -> _Run | None:
+        if run.move >= 0 and (last := self._moves[run.move]).name == "reshape":
+            run, core = run._replace(move=last.before, gains=True), self._core_type(run)
+            assert core is not None
+            before = core.concrete_shape if run.move < 0 else self._moves[run.move].shape
+        if shape == before:
+            return run._replace(moves=run.moves + 1, gains=True)
+        return self._after(run, "reshape", shape, shape)
+
+    def _after(self, run: _Run, name: str, form: tuple[int, ...], shape: tuple[int, ...]) -> _Run | None:
+        depth = 1 if run.move < 0 else self._moves[run.move].depth + 1
+        move = _Move(run.move, depth, name, form, shape)
+        if move not in self._numbers:
+            self._numbers[move] = len(self._moves)
+            self._moves.append(move)
+        return run._replace(move=self._numbers[move], moves=run.moves + 1) if depth < _DEEP else None
+
+    # ---- operators that moves pass
 
     def _applied(self, node: Node, ty: TensorType) -> _Run | None:
-        """An elementwise operator over runs of one form, some of them with views, and constants."""
+        """An elementwise operator over runs of one form, some of them with moves, and constants."""
         constants = self.graph.constants
         varying = [child for child in node.children if child not in constants]
         runs = {child: self.get(child, _Run(child)) for child in varying}
         if not runs:  # a constant that is too large to be computed now
             return None
         first = runs[varying[0]]
-        views, core = max(run.views for run in runs.values()), self._core_type(first)
-        are_alike = all(run[1:3] == first[1:3] and _has_shape(self.type(child), ty) for child, run in runs.items())
-        if not views or not are_alike or core is None:
+        moves, core = max(run.moves for run in runs.values()), self._core_type(first)
+        are_alike = all(run.move == first.move and _has_shape(self.type(child), ty) for child, run in runs.items())
+        if not moves or not are_alike or core is None:
             return None
         operands = []
         for child in node.children:
@@ -121,21 +188,21 @@ class ViewRuns(Runs[_Run]):
                 return None
             operands.append(operand)
         result = self.draft(node.symbol, node.atom, operands, TensorType(core.shape, ty.dtype))
-        return first._replace(core=result, views=views)
+        gains = first.move >= 0 or any(run.gains for run in runs.values())
+        return first._replace(core=result, moves=moves, gains=gains)
 
     def _along(self, node: Node, attrs: Attrs) -> _Run | None:
         """An operator over a run whose other operands are constants that lie along an axis."""
         data, *others = node.children
         run, ty = self.get(data), self.graph.type(data)
-        if run is None or run.shape is not None or not isinstance(ty, TensorType):
+        if run is None or not isinstance(ty, TensorType):
             return None
-        core = self._core_type(run)
-        if core is None or not all(each in self.graph.constants for each in others):
+        core, turn = self._core_type(run), self._turn(run, len(ty.shape))
+        if core is None or turn is None or not all(each in self.graph.constants for each in others):
             return None
-        axis = attrs.axis % len(ty.shape)
-        attrs = attrs.replace(axis=axis if run.turn is None else run.turn[axis])
+        attrs = attrs.replace(axis=turn[attrs.axis % len(ty.shape)])
         name, operands = self.graph.vocabulary.symbols[node.symbol].name, [run.core, *others]
-        return run._replace(core=self.draft_call(name, operands, **attrs))
+        return run._replace(core=self.draft_call(name, operands, **attrs), gains=run.gains or run.move >= 0)
 
     def _field(self, node: Node, index: int) -> _Run | None:
         """The result of a batch normalization over a run; the other fields are statistics."""
@@ -146,17 +213,24 @@ class ViewRuns(Runs[_Run]):
         assert isinstance(whole, TupleType)
         return run._replace(core=self.draft(node.symbol, node.atom, [run.core], whole.fields[0]))
 
+    def _turn(self, run: _Run, rank: int) -> tuple[int, ...] | None:
+        """The order of the axes, where a run does no more than to turn them."""
+        if run.move < 0:
+            return tuple(range(rank))
+        move = self._moves[run.move]
+        return move.form if move.before < 0 and move.name == "transpose" else None
+
     def _beside(self, child: int, run: _Run, rank: int) -> int | None:
         """A constant operand beside the core of a run; None where its elements would have to be laid out anew."""
         graph = self.graph
         constant = graph.constants[child]
-        shape = graph.array(constant).shape
-        if not shape or run[1:3] == (None, None):
+        shape, turn = graph.array(constant).shape, self._turn(run, rank)
+        if not shape or run.move < 0:
             return child
-        if run.shape is not None or run.turn is None or len(shape) > rank:
+        if turn is None or len(shape) > rank:
             return None
         whole = graph.computed("reshape", constant, newshape=(1,) * (rank - len(shape)) + shape)
-        moved = graph.computed("transpose", whole, axes=tuple([run.turn.index(axis) for axis in range(rank)]))
+        moved = graph.computed("transpose", whole, axes=tuple([turn.index(axis) for axis in range(rank)]))
         return None if moved is None else self.draft_constant(moved)
 
     def _core_type(self, run: _Run) -> TensorType | None:
