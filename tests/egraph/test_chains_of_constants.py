@@ -440,6 +440,41 @@ def test_gathers_of_an_odd_number_are_one_too(length: int) -> None:
     assert eqsat.extract(eqsat.saturate(x)).cost == 2
 
 
+def part(x: Any, *ranges: tuple[int, int]) -> Any:
+    return relay.strided_slice(x, *map(list, zip(*ranges, strict=True)))
+
+
+def biased_parts(x: Any, link: int) -> Any:
+    """Constants of each part of the columns, which vary along them."""
+    parts = [part(x, (0, 4), (4 * j, 4 * j + 4)) for j in range(2)]
+    arrays = [relay.const(ARRAYS[link + j][:4]) for j in range(3)]
+    return relay.concatenate([relay.nn.relu(each * arrays[j] + arrays[j + 1]) for j, each in enumerate(parts)], axis=1)
+
+
+def quadrants(x: Any, link: int) -> Any:
+    """Parts of both axes, each with a constant of its own."""
+    return relay.concatenate(
+        [
+            relay.concatenate(
+                [part(x, (2 * i, 2 * i + 2), (4 * j, 4 * j + 4)) * number(1 + i + j / 10) for j in range(2)], axis=1
+            )
+            for i in range(2)
+        ],
+        axis=0,
+    )
+
+
+@pytest.mark.parametrize(("link", "cost"), [(biased_parts, 6), (quadrants, 1)])
+def test_parts_that_are_joined_again_become_one(link: Callable[[Any, int], Any], cost: int) -> None:
+    graph = chain(link, 12)
+    saturation = eqsat.saturate(graph)
+    assert saturation.stop_reason == "saturated"
+    best = eqsat.extract(saturation)
+    assert best.cost <= cost
+    data = RNG.normal(size=(4, 8)).astype("float32")
+    np.testing.assert_allclose(evaluate(best.expr, {"x": data}), evaluate(graph, {"x": data}), rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("link", [shifted, scaled_and_shifted, by_arrays, subtracted], ids=lambda link: link.__name__)
 def test_constants_that_meet_are_rounded_once(link: Callable[[Any, int], Any]) -> None:
     """The result is no further from an evaluation in double precision than the given graph's."""

@@ -1,15 +1,16 @@
 """Parts of a tensor that are joined again after elementwise work become that work on the whole, in one walk.
 
-Each e-node is told as ``core[start:stop]`` along an axis, where the core is the same operator over the cores of its
+Each e-node is told as ``core[box]``, a range of each axis, where the core is the same operator over the cores of its
 operands. A concatenation of such parts that follow each other is one of them again, if their cores are one but for
-constants, which are joined. Rules would look for it among all forms of each of the parts together.
+constants, which are joined. Constants of a core have the shape of the box where they vary: what they would be elsewhere
+nobody knows. Rules would look for it among all forms of each of the parts together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,25 +23,22 @@ from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 from eqsat.relay.visitor import children_first
 
+Box: TypeAlias = tuple[tuple[int, int], ...]
+"""Where a part starts and stops, for each axis."""
+
 
 class _Run(NamedTuple):
-    """A value as ``core[start:stop]`` along an axis.
+    """A value as ``core[box]``.
 
     Attributes:
         core: The handle of an e-node of the given graph, or a draft.
-        axis, start, stop: What is taken of it; all of axis 0 if it is the whole.
+        box: What is taken of it.
         joins: The concatenations since the run began.
     """
 
     core: int
-    axis: int = 0
-    start: int = 0
-    stop: int = 0
+    box: Box
     joins: int = 0
-
-    @property
-    def taken(self) -> tuple[int, int, int]:
-        return self.axis, self.start, self.stop
 
 
 def join_parts(graph: GivenGraph) -> list[Composed]:
@@ -57,25 +55,30 @@ class SliceRuns(Runs[_Run]):
         self._known: dict[tuple[Any, ...], int] = {}  # drafts, each once
         self._nodes: dict[int, Node] = {}  # splits and tuples
         self._stops: dict[int, list[int]] = {}  # of splits: where their fields end
+        self._varying: dict[int, frozenset[int]] = {}  # drafts: axes, from the last, along which their constants vary
         super().__init__(graph)
 
     def is_worth(self, handle: int) -> bool:
-        return self[handle].joins > 0
+        run = self[handle]
+        return run.joins > 0 and not self._is_local(run)
 
     def written(self, run: _Run) -> int:
         whole = self._tensor(run.core)
         assert whole is not None
-        if run.taken == _whole(whole):
+        parts = _partial(run.box, whole)
+        if not parts:
             return run.core
+        begin, end = zip(*[run.box[axis] for axis in parts], strict=True)
         return self.draft_call(
-            "strided_slice", [run.core], begin=(run.start,), end=(run.stop,), strides=(1,), axes=(run.axis,)
+            "strided_slice", [run.core], begin=begin, end=end, strides=(1,) * len(parts), axes=tuple(parts)
         )
 
     def draft(self, symbol: int, atom: int, children: Sequence[int], ty: Type) -> int:
         """A draft, which parts that are alike have in common."""
         key = (symbol, atom, *children)
         if key not in self._known:
-            self._known[key] = super().draft(symbol, atom, children, ty)
+            self._known[key] = made = super().draft(symbol, atom, children, ty)
+            self._varying[made] = frozenset().union(*map(self._axes, children)) if children else self._axes(made)
         return self._known[key]
 
     def follow(self, node: Node, name: str, op: Op | None, value: Any) -> None:
@@ -95,7 +98,7 @@ class SliceRuns(Runs[_Run]):
             found = self._applied(node, ty)
         if found is not None:
             self[node.handle] = found
-            if any(child in self for child in node.children):
+            if any(child in self and child != found.core for child in node.children):
                 self.within.add(node.handle)
 
     # ---- runs
@@ -108,32 +111,35 @@ class SliceRuns(Runs[_Run]):
     def _run(self, handle: int) -> _Run | None:
         """The run that a handle is in; without one it is the whole of itself."""
         ty = self._tensor(handle)
-        return self.get(handle) or (None if ty is None else _Run(handle, *_whole(ty)))
+        return self.get(handle) or (None if ty is None else _Run(handle, _whole(ty)))
 
-    def _taken(self, data: int, axis: int, start: int, stop: int) -> _Run | None:
-        """A part of a value."""
+    def _taken(self, data: int, ranges: Mapping[int, tuple[int, int]]) -> _Run | None:
+        """A part of a value: ranges of some axes."""
         run, ty = self._run(data), self._tensor(data)
-        if run is None or ty is None or not 0 <= start <= stop <= ty.concrete_shape[axis]:
+        if run is None or ty is None:
             return None
-        whole = self._tensor(run.core)
-        if whole is None or run.taken == _whole(whole):
-            return _Run(run.core, axis, start, stop, run.joins)
-        if run.axis != axis:
-            return _Run(data, axis, start, stop)
-        return run._replace(start=run.start + start, stop=run.start + stop)
+        if any(axis - len(ty.shape) in self._axes(run.core) for axis in ranges):
+            run = _Run(data, _whole(ty))
+        if any(not 0 <= start <= stop <= ty.concrete_shape[axis] for axis, (start, stop) in ranges.items()):
+            return None
+        box = [*run.box]
+        for axis, (start, stop) in ranges.items():
+            first = box[axis][0]
+            box[axis] = first + start, first + stop
+        return run._replace(box=tuple(box))
 
     def _sliced(self, data: int, attrs: Attrs) -> _Run | None:
         ty = self._tensor(data)
         if ty is None:
             return None
-        parts = []
+        ranges = {}
         for axis, begin, end, stride in slice_bounds(attrs, len(ty.shape)):
             taken = range(ty.concrete_shape[axis])[begin:end:stride]
             if stride != 1:
                 return None
             if len(taken) < ty.concrete_shape[axis]:
-                parts.append((axis, taken.start, taken.start + len(taken)))
-        return self._taken(data, *parts[0]) if len(parts) == 1 else None
+                ranges[axis] = taken.start, taken.start + len(taken)
+        return self._taken(data, ranges) if ranges else None
 
     def _part(self, split: Node, index: int) -> _Run | None:
         """A field of a split."""
@@ -147,7 +153,9 @@ class SliceRuns(Runs[_Run]):
         if split.handle not in self._stops:
             self._stops[split.handle] = self._stops_of(split, axis)
         stops = self._stops[split.handle]
-        return self._taken(data, axis, stops[index - 1] if index else 0, stops[index]) if index < len(stops) else None
+        if index >= len(stops):
+            return None
+        return self._taken(data, {axis: (stops[index - 1] if index else 0, stops[index])})
 
     def _stops_of(self, split: Node, axis: int) -> list[int]:
         """Where the fields of a split end, up to the first one whose length is not known."""
@@ -161,7 +169,7 @@ class SliceRuns(Runs[_Run]):
         return list(accumulate(lengths))
 
     def _applied(self, node: Node, ty: TensorType) -> _Run | None:
-        """An elementwise operator over equal parts, and constants that do not vary along their axis."""
+        """An elementwise operator over equal parts, and constants."""
         constants = self.graph.constants
         varying = [child for child in node.children if child not in constants]
         runs = [self._run(child) for child in varying]
@@ -172,24 +180,17 @@ class SliceRuns(Runs[_Run]):
         joins = 0
         for child, run in zip(varying, runs, strict=True):
             core = None if run is None else self._tensor(run.core)
-            if run is None or core is None or whole is None or run.taken != first.taken or core.shape != whole.shape:
+            if run is None or core is None or whole is None or run.box != first.box or core.shape != whole.shape:
                 return None
             if getattr(self.type(child), "shape", None) != ty.shape:
                 return None
             joins = max(joins, run.joins)
         assert whole is not None
-        if first.taken != _whole(whole) and self._vary(node, first.axis, ty):
-            return None
         cores = iter([run.core for run in runs if run is not None])
         operands = [child if child in constants else next(cores) for child in node.children]
         core_type = TensorType(whole.shape, ty.dtype)
-        return first._replace(core=self.draft(node.symbol, node.atom, operands, core_type), joins=joins)
-
-    def _vary(self, node: Node, axis: int, of: TensorType) -> bool:
-        """Whether a constant operand has several elements along an axis of the result."""
-        shapes = [self.graph.array(self.graph.constants[c]).shape for c in node.children if c in self.graph.constants]
-        places = [axis - len(of.shape) + len(shape) for shape in shapes]
-        return any(place >= 0 and shape[place] != 1 for place, shape in zip(places, shapes, strict=True))
+        applied = self.draft(node.symbol, node.atom, operands, core_type)
+        return first._replace(core=applied, joins=joins)
 
     def _joined(self, whole_tuple: Node, attrs: Attrs, ty: TensorType) -> _Run | None:
         """A concatenation of parts that follow each other."""
@@ -197,21 +198,22 @@ class SliceRuns(Runs[_Run]):
         fields = [field for each in tuples for field in each.children if field not in self._nodes]
         runs = [self[field] for field in fields if field in self and self.reader_counts[field] == 1]
         axis = attrs.axis % len(ty.shape)
-        follow = all(run.stop == after.start for run, after in pairwise(runs))
-        if len(runs) < max(len(fields), 2) or any(run.axis != axis for run in runs) or not follow:
+        if len(runs) < max(len(fields), 2):
             return None
+        follow = all(run.box[axis][1] == after.box[axis][0] for run, after in pairwise(runs))
         whole = self._tensor(runs[0].core)
-        if whole is None or any(self.type(run.core) != whole for run in runs):
+        if whole is None or not follow or any(self.type(run.core) != whole for run in runs):
             return None
-        core = self._united([run.core for run in runs], [run.stop - run.start for run in runs], axis, whole)
+        if len({(*run.box[:axis], *run.box[axis + 1 :]) for run in runs}) > 1:
+            return None
+        box = (*runs[0].box[:axis], (runs[0].box[axis][0], runs[-1].box[axis][1]), *runs[0].box[axis + 1 :])
+        lengths = [stop - start for start, stop in (run.box[axis] for run in runs)]
+        core = self._united([run.core for run in runs], lengths, axis, whole)
         if core is None:
             return None
-        self.update((each.handle, _Run(each.handle)) for each in tuples)
+        self.update((each.handle, _Run(each.handle, ())) for each in tuples)
         self.within.update(each.handle for each in tuples)
-        start, stop = runs[0].start, runs[-1].stop
-        if stop - start == whole.shape[axis]:
-            axis, start, stop = _whole(whole)
-        return _Run(core, axis, start, stop, max(run.joins for run in runs) + 1)
+        return _Run(core, box, max(run.joins for run in runs) + 1)
 
     def _tuples(self, node: Node) -> list[Node]:
         """A tuple, or one that joins narrower ones, with these."""
@@ -223,15 +225,15 @@ class SliceRuns(Runs[_Run]):
     def _united(self, cores: Sequence[int], lengths: Sequence[int], axis: int, whole: TensorType) -> int | None:
         """The core of which parts of those lengths are parts of the given cores."""
         united: dict[tuple[int, ...], int] = {}
+        place = axis - len(whole.shape)
 
         def below(group: tuple[int, ...]) -> list[tuple[int, ...]]:
-            return [] if self._is_leaf(group) else list(zip(*map(self._operands, group), strict=True))
+            return [] if self._is_leaf(group, place) else list(zip(*map(self._operands, group), strict=True))
 
-        if sum(lengths) != whole.shape[axis] and len({*cores}) > 1:
-            return None
         for group in children_first([tuple(cores)], below):
-            found = self._joined_constant(group, lengths, axis, whole) if self._is_leaf(group) else None
-            if found is None and not self._is_leaf(group):
+            is_leaf = self._is_leaf(group, place)
+            found = self._joined_constant(group, lengths, axis, whole) if is_leaf else None
+            if found is None and not is_leaf:
                 symbol, atom, _, ty = self._drafts[-1 - group[0]]
                 found = self.draft(symbol, atom, [united[each] for each in below(group)], ty)
             if found is None:
@@ -242,9 +244,9 @@ class SliceRuns(Runs[_Run]):
     def _operands(self, core: int) -> tuple[int, ...]:
         return self._drafts[-1 - core].children
 
-    def _is_leaf(self, group: Sequence[int]) -> bool:
-        """Whether e-nodes are one, or no calls of one operator."""
-        if len({*group}) == 1 or max(group) >= 0:
+    def _is_leaf(self, group: Sequence[int], place: int) -> bool:
+        """Whether e-nodes are one along an axis, or no calls of one operator."""
+        if self._are_one(group, place) or max(group) >= 0:
             return True
         drafts = [self._drafts[-1 - each] for each in group]
         heads = {(draft.symbol, draft.atom, len(draft.children)) for draft in drafts}
@@ -252,7 +254,7 @@ class SliceRuns(Runs[_Run]):
 
     def _joined_constant(self, group: Sequence[int], lengths: Sequence[int], axis: int, of: TensorType) -> int | None:
         """One e-node, or the constants of parts beside each other."""
-        if len({*group}) == 1:
+        if self._are_one(group, axis - len(of.shape)):
             return group[0]
         atoms = [atom for each in group if (atom := self.constant(each)) is not None]
         arrays = [self.graph.array(atom) for atom in atoms]
@@ -260,12 +262,39 @@ class SliceRuns(Runs[_Run]):
         if len(arrays) < len(group) or any(array.ndim > rank for array in arrays):
             return None
         laid_out = [array.reshape(*[1] * (rank - array.ndim), *array.shape) for array in arrays]
-        if len({(*array.shape[:axis], *array.shape[axis + 1 :]) for array in laid_out}) > 1:
-            return None
-        parts = [np.repeat(array, length, axis) for array, length in zip(laid_out, lengths, strict=True)]
+        beside = np.broadcast_shapes(*[(*array.shape[:axis], 1, *array.shape[axis + 1 :]) for array in laid_out])
+        shapes = [(*beside[:axis], length, *beside[axis + 1 :]) for length in lengths]
+        parts = [np.broadcast_to(array, shape) for array, shape in zip(laid_out, shapes, strict=True)]
         return self.draft_constant(self.graph.vocabulary.constant(Constant(np.concatenate(parts, axis))))
 
+    def _are_one(self, group: Sequence[int], place: int) -> bool:
+        """Whether e-nodes are one, whose constants do not vary along an axis."""
+        return len({*group}) == 1 and place not in self._axes(group[0])
 
-def _whole(ty: TensorType) -> tuple[int, int, int]:
+    # ---- constants in boxes
+
+    def _axes(self, handle: int) -> frozenset[int]:
+        """The axes, from the last one, along which the constants vary that are in a value beside its leaf."""
+        if handle in self._varying:
+            return self._varying[handle]
+        constant = self.constant(handle)
+        shape = () if constant is None else self.graph.array(constant).shape
+        return frozenset([axis - len(shape) for axis, dim in enumerate(shape) if dim != 1])
+
+    def _is_local(self, run: _Run) -> bool:
+        """Whether the core has constants that are known in the box only."""
+        whole = self._tensor(run.core)
+        if whole is None:
+            return False
+        return any(axis - len(whole.shape) in self._axes(run.core) for axis in _partial(run.box, whole))
+
+
+def _whole(ty: TensorType) -> Box:
     """All of a tensor, as a part."""
-    return 0, 0, ty.concrete_shape[0]
+    return tuple([(0, dim) for dim in ty.concrete_shape])
+
+
+def _partial(box: Box, whole: TensorType) -> list[int]:
+    """The axes of which a box takes a part only."""
+    pairs = zip(box, _whole(whole), strict=True)
+    return [axis for axis, (taken, all_of_it) in enumerate(pairs) if taken != all_of_it]
