@@ -22,6 +22,7 @@ from eqsat.relay.op import (
     less_equal,
     logical_and,
     logical_not,
+    reshape,
     shape_of,
     take,
     transpose,
@@ -81,28 +82,46 @@ def takes_every(attrs: Attrs, places: TensorType, data: TensorType) -> bool:
     return axis is not None and is_one_size(places.shape[axis], data.shape[axis_index(attrs.axis, rank_of(data))])
 
 
-def counts_rows(data: TensorType, rows: TensorType, columns: TensorType) -> bool:
-    """Whether two ranges, which broadcast against each other, have a number for each row and column of a matrix."""
+def is_outer(rows: TensorType, columns: TensorType) -> bool:
+    """Whether two indices that broadcast against each other vary along one axis each, the first along the earlier."""
     row, column = long_axis(rows), long_axis(columns)
-    if row is None or column is None or rank_of(data) != 2:
-        return False
-    lengths = rows.shape[row], columns.shape[column]
-    behind = row - rank_of(rows) < column - rank_of(columns)
-    return behind and all(map(is_one_size, lengths, data.shape))
+    return row is not None and column is not None and row - rank_of(rows) < column - rank_of(columns)
 
 
-def takes_rows(attrs: Attrs, data: TensorType, row: TensorType, rows: TensorType, columns: TensorType) -> bool:
-    """Guard: elements of a matrix that is laid out in a row are taken in their order."""
+def takes_pairs(
+    attrs: Attrs, turned: Attrs, joined: Attrs, pairs: TensorType, data: TensorType, *indices: TensorType
+) -> bool:
+    """Guard: pairs of a row and a column, along the last axis, name elements of a matrix."""
+    rank = rank_of(pairs)
+    plain = not attrs.batch_dims and joined.axis in (-1, rank - 1) and rank_of(data) == 2
+    return plain and permutation(turned, rank) == (rank - 1, *range(rank - 1)) and is_outer(*indices)
+
+
+def takes_from_rows(attrs: Attrs, data: TensorType, row: TensorType, rows: TensorType, columns: TensorType) -> bool:
+    """Guard: elements of all rows of a matrix, which is laid out in a row, are taken.
+
+    That no more of each row are taken than it has follows where the sizes are not known, for the last row ends there.
+    """
     if attrs.batch_dims or attrs.axis is None or long_axis(row) != axis_index(attrs.axis, rank_of(row)):
         return False
-    return counts_rows(data, rows, columns)
+    if attrs.mode != "fast" or rank_of(data) != 2 or not is_outer(rows, columns):
+        return False
+    height, width = (ty.shape[long_axis(ty) or 0] for ty in (rows, columns))
+    if isinstance(width, int) and (not isinstance(data.shape[1], int) or width > data.shape[1]):
+        return False
+    return is_one_size(height, data.shape[0])
 
 
-def takes_pairs(attrs: Attrs, turned: Attrs, joined: Attrs, pairs: TensorType, *types: TensorType) -> bool:
-    """Guard: pairs of a row and a column, along the last axis, name the elements of a matrix in their order."""
-    rank = rank_of(pairs)
-    plain = not attrs.batch_dims and joined.axis in (-1, rank - 1)
-    return plain and permutation(turned, rank) == (rank - 1, *range(rank - 1)) and counts_rows(*types)
+def is_width(axis: Array, ty: TensorType, data: TensorType) -> bool:
+    """Guard: the size of an axis of one tensor is how long the rows of a matrix are."""
+    at = axis.size == 1 and int(axis.item())
+    return rank_of(data) == 2 and -rank_of(ty) <= at < rank_of(ty) and is_one_size(ty.shape[at], data.shape[1])
+
+
+def has_width(columns: TensorType, data: TensorType) -> bool:
+    """Guard: there are as many columns as rows of a matrix are long."""
+    axis = long_axis(columns)
+    return axis is not None and rank_of(data) == 2 and is_one_size(columns.shape[axis], data.shape[1])
 
 
 def ones_around(ty: TensorType) -> Shape:
@@ -119,26 +138,41 @@ def spaced(data: DFPattern, root: DFPattern) -> DFPattern:
     return data
 
 
+def in_a_row(index: DFPattern) -> DFPattern:
+    """An index without its axes of one element."""
+    return reshape(index, newshape=(-1,))
+
+
 def matrix_gathers() -> Iterator[Rewrite]:
-    """x[rows, columns] = x, whether the elements are named by pairs or by their places in one row."""
-    for name, width in (("", view(length)), ("-by-number", length)):
-        whole = take(flat, along + down * width)
-        types = type_of(x), type_of(flat), type_of(down), type_of(along)
-        yield rewrite(f"gather-of-every-row{name}", whole, spaced(x, whole), when(takes_rows, attrs_of(whole), *types))
-    joined = is_op("concatenate")(is_tuple([expand_dims(spread(places)) for places in (down, along)]))
+    """x[rows, columns] = x[rows][:, columns], whether elements are named by pairs or by their places in one row."""
+    widths = (
+        ("", length, when(has_width, type_of(along), type_of(x))),
+        ("-of-size", take(shape_of(y), c), when(is_width, value_of(c), type_of(y), type_of(x))),
+    )
+    for name, width, is_known in widths:
+        for form, added in (("", view(width)), ("-by-number", width)):
+            whole = take(flat, along + down * added)
+            yield rewrite(
+                f"gather-of-every-row{name}{form}",
+                whole,
+                spaced(take(x, in_a_row(along), axis=1, mode="fast"), whole),
+                is_known,
+                when(takes_from_rows, attrs_of(whole), *map(type_of, (x, flat, down, along))),
+            )
+    joined = is_op("concatenate")(is_tuple([expand_dims(spread(index)) for index in (y, z)]))
     turned = transpose(joined)
     whole = gather_nd(x, turned)
     yield rewrite(
-        "gather-of-every-pair",
+        "gather-of-pairs",
         whole,
-        spaced(x, whole),
+        spaced(take(take(x, in_a_row(y), axis=0, mode="fast"), in_a_row(z), axis=1, mode="fast"), whole),
         when(
             takes_pairs,
             attrs_of(whole),
             attrs_of(turned),
             attrs_of(joined),
             type_of(joined),
-            *map(type_of, (x, down, along)),
+            *map(type_of, (x, y, z)),
         ),
     )
 

@@ -13,7 +13,7 @@ from eqsat.egraph.author import attrs_of, compute, constants, given, like, rewri
 from eqsat.egraph.rule import Guard, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.dataflow_pattern import DFPattern
+from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import reshape
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim, TensorType, is_exact
@@ -22,7 +22,7 @@ from eqsat.rules.operators import one_of, unary
 from eqsat.rules.shape import codes_between, reshaped
 from eqsat.rules.types import Shape, has_zero, rank_of, same_sizes, same_type
 
-x, y, gamma, beta = variables("x y gamma beta")
+x, y, gamma, beta, sizes = variables("x y gamma beta sizes")
 w, b = constants("w b")
 
 
@@ -54,8 +54,14 @@ split = reshape(product)
 
 as_matrix = reshape(x)
 product_of_matrix = multiplied(as_matrix, w)
+biased_matrix = product_of_matrix + b
 split_of_rows = reshape(product_of_matrix)
-split_of_biased = reshape(product_of_matrix + b)
+
+
+def splits(rows: DFPattern) -> dict[str, DFPattern]:
+    """Views of rows as batches, whose sizes are known or computed."""
+    return {"": reshape(rows), "sized-": is_op("dyn.reshape")(rows, sizes)}
+
 
 back = reshape(x)
 normalized = nn.layer_norm(back, gamma, beta)
@@ -159,6 +165,24 @@ def open_rows() -> Iterator[Rewrite]:
         )
 
 
+def products_of_batches() -> Iterator[Rewrite]:
+    """view(view'(x) w) = view"(x) w with the batches of the result, with a bias or without"""
+    types = type_of(x), type_of(as_matrix), type_of(w), type_of(product_of_matrix)
+    is_vector = when(lambda ty: rank_of(ty) == 1, type_of(b))
+    for name, product, guards in (("product", product_of_matrix, ()), ("biased-product", biased_matrix, (is_vector,))):
+        for form, whole in splits(product).items():
+            of_batches = like(product_of_matrix, batches_of(whole), w)
+            yield rewrite(
+                f"{form}{name}-of-batches",
+                whole,
+                of_batches + b if guards else of_batches,
+                when(are_of_batches, attrs_of(product_of_matrix), *types, type_of(whole)),
+                given(product_of_matrix),
+                *guards,
+                soundness=Soundness.ROUNDING,
+            )
+
+
 rows = RuleSet(
     "rows",
     [
@@ -190,35 +214,7 @@ rows = RuleSet(
             given(product_of_matrix),
             soundness=Soundness.ROUNDING,
         ),
-        # view(view'(x) w) = view"(x) w with the batches of the result, with a bias or without
-        *[
-            rewrite(
-                f"{name}-of-batches",
-                whole,
-                result,
-                when(
-                    are_of_batches,
-                    attrs_of(product_of_matrix),
-                    type_of(x),
-                    type_of(as_matrix),
-                    type_of(w),
-                    type_of(product_of_matrix),
-                    type_of(whole),
-                ),
-                given(product_of_matrix),
-                *guards,
-                soundness=Soundness.ROUNDING,
-            )
-            for name, whole, result, guards in (
-                ("product", split_of_rows, like(product_of_matrix, batches_of(split_of_rows), w), ()),
-                (
-                    "biased-product",
-                    split_of_biased,
-                    like(product_of_matrix, batches_of(split_of_biased), w) + b,
-                    (when(lambda ty: rank_of(ty) == 1, type_of(b)),),
-                ),
-            )
-        ],
+        *products_of_batches(),
         # view(rows) + y = view(rows + rows(y))
         *[
             rewrite(

@@ -115,6 +115,32 @@ def test_a_matrix_that_is_gathered_by_all_its_places_is_that_matrix(text: str, a
     assert agree(proto, after, *({"x": np.random.default_rng(0).random(shape) < 0.5} for shape in ((2, 3), (1, 4))))
 
 
+BY_COLUMNS = """(bool[batch,all] x, float[seq] of) => (bool[batch,1,1,seq] y) {
+    s = Shape (x)  b = Gather (s, zero)  w = Gather (s, one)  o = Shape (of)  n = Squeeze (o)
+    r = Range (zero, b, one)  row = Unsqueeze (r, behind)  c = Range (zero, n, one)  column = Unsqueeze (c, before)
+    TAKEN
+}"""
+TAKEN = {
+    "rows": """flat = Reshape (x, minus)  first = Mul (row, w)  place = Add (first, column)
+        y = Gather (flat, place)""",
+    "pairs": """both = Max (row, column)  sizes = Shape (both)
+        rows = Expand (row, sizes)  i = Unsqueeze (rows, last)
+        columns = Expand (column, sizes)  j = Unsqueeze (columns, last)
+        pairs = Concat <axis = -1> (i, j)  y = GatherND (x, pairs)""",
+}
+
+
+@pytest.mark.parametrize("taken", TAKEN.values(), ids=TAKEN.keys())
+def test_of_a_matrix_the_columns_of_a_range_are_gathered_at_once(taken: str) -> None:
+    """As of a mask of keys, of which nobody says that there are as many as keys of the past and new ones."""
+    proto = with_constants(parsed(BY_COLUMNS.replace("TAKEN", taken)), zero=0, one=1, last=[-1], minus=[-1])
+    with_constants(proto, behind=[1, 2, 3], before=[0, 1, 2])
+    after = optimized(proto)
+    assert operators(after.graph) == {"Shape": 1, "Reshape": 1, "Range": 1, "Gather": 1, "Unsqueeze": 1}
+    random = np.random.default_rng(0)
+    assert agree(proto, after, *({"x": random.random((3, width)) < 0.5, "of": np.zeros(4, "f4")} for width in (4, 6)))
+
+
 CAUSAL = """(float[batch,2,seq,4] q, float[batch,2,seq,4] k, float[batch,2,seq,4] v) => (float[batch,2,seq,4] y) {{
     s = Shape (q)  n = Gather (s, two)  n1 = Gather (s, twos)
     r = Range (zero, n, one)  column = Unsqueeze (r, front)  row = Unsqueeze (r, last)
@@ -358,6 +384,17 @@ def test_linear_layers_of_one_tensor_share_its_rows() -> None:
     after = optimized(proto)
     assert operators(after.graph) == {"Reshape": 3, "Gemm": 2}
     assert agree(proto, after, rows(2, 3, 8))
+
+
+def test_a_product_of_joined_heads_keeps_its_batches_where_their_sizes_are_computed() -> None:
+    text = """(float[batch,seq,2,4] x) => (float[batch,seq,3] y) {
+        joined = Reshape (x, flat)  product = MatMul (joined, w)  s = Shape (x)
+        two = Slice (s, start, end)  sizes = Concat <axis = 0> (two, out)  y = Reshape (product, sizes)
+    }"""
+    proto = with_constants(with_weights(parsed(text), w=(8, 3)), flat=[-1, 8], start=[0], end=[2], out=[3])
+    after = optimized(proto)
+    assert operators(after.graph) == {"Reshape": 1, "MatMul": 1}
+    assert agree(proto, after, rows(2, 3, 2, 4), rows(1, 5, 2, 4))
 
 
 def test_between_linear_layers_rows_stay_rows() -> None:

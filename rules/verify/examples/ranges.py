@@ -58,7 +58,8 @@ def along(places: Any, axis: int, rank: int = 2) -> Any:
 def matrix(draw: Draw) -> tuple[Any, Any, Any]:
     """A matrix, and the places of its rows and of its columns; rarely the other way round."""
     data = Var("x", TensorType(OPEN, draw.dtype))
-    rows, columns = (counting(size(data, axis)) for axis in (0, 1))
+    other = Var("y", TensorType(OPEN))
+    rows, columns = counting(size(data, 0)), counting(size(draw.rng.choice((data, other)), 1))
     rank = draw.rng.randint(2, 4)
     row, column = sorted(draw.rng.sample(range(rank), 2), reverse=draw.chance(0.1))
     return data, along(rows, row, rank), along(columns, column, rank)
@@ -71,7 +72,7 @@ def every_row(draw: Draw, as_number: bool) -> Any:
     return take(flat, columns + rows * (width if as_number else expand_dims(width, axis=0)), axis=0, mode="fast")
 
 
-def every_pair(draw: Draw) -> Any:
+def named_pairs(draw: Draw) -> Any:
     data, *places = matrix(draw)
     rank = len(places[0].attrs.newshape)
     sizes = shape_of(places[0] + places[1], dtype="int64")
@@ -144,10 +145,30 @@ def open_rows(draw: Draw, name: str) -> Any:
     return operator(flat, vector if name.endswith("vector") else other)
 
 
+def sized_batches(draw: Draw, biased: bool) -> Any:
+    """A product of rows of heads with a matrix, viewed as the batches that they come from, of computed sizes."""
+    heads, width, outputs = (draw.rng.randint(1, 3) for _ in range(3))
+    dtype = draw.rng.choice(("float32", "float64"))
+    data = Var("x", TensorType((*OPEN, heads, width), dtype))
+    rows = reshape(data, [-1, heads * width])
+    if draw.chance(0.5):
+        product = nn.matmul(rows, draw.constant((heads * width, outputs), dtype))
+    else:
+        product = nn.dense(rows, draw.constant((outputs, heads * width), dtype))
+    lengths = [expand_dims(size(data, axis), axis=0) for axis in (0, 1)]
+    shape = concatenate([*lengths, const([outputs], "int64")], axis=0)
+    return reshape(product + draw.constant((outputs,), dtype) if biased else product, shape)
+
+
 EXAMPLES: dict[str, Examples] = {
-    "gather-of-every-row": partial(every_row, as_number=False),
-    "gather-of-every-row-by-number": partial(every_row, as_number=True),
-    "gather-of-every-pair": every_pair,
+    "sized-product-of-batches": partial(sized_batches, biased=False),
+    "sized-biased-product-of-batches": partial(sized_batches, biased=True),
+    **{
+        f"gather-of-every-row{width}{form}": partial(every_row, as_number=bool(form))
+        for width in ("", "-of-size")
+        for form in ("", "-by-number")
+    },
+    "gather-of-pairs": named_pairs,
     "gather-of-range": every_place,
     "triangle-of-numbers": triangle,
     "nan-of-lower-keys": partial(causal, lower=True, guarded=True),
