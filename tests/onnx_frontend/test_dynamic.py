@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from eqsat import rules
-from eqsat.onnx import import_model
+from eqsat.onnx import import_model, run
 from eqsat.onnx.files import from_proto
 
 from .models import operators, optimized, parsed, with_weights
@@ -426,3 +426,11 @@ def test_axes_put_in_apart_from_each_other_are_understood_where_one_dimension_is
     proto = parsed("(float[1,n] x) => (float[1,1,n,1] y) <int64[2] a = {0, 3}> { y = Unsqueeze (x, a) }")
     assert not import_model(from_proto(proto)).opaque
     assert operators(optimized(proto).graph) in ({"Unsqueeze": 1}, {"Reshape": 1})
+
+
+def test_computed_sizes_say_nothing_of_what_has_no_type() -> None:
+    text = """(float[n,3] x) => (float[a,b] y) {
+        s = Shape (x)  unknown = own.Operator (x)  viewed = Reshape (unknown, s)  y = Relu (viewed)
+    }"""
+    proto = parsed(text, domains=', "own": 1')
+    assert operators(run(from_proto(proto), opset=20).after.graph) == operators(proto.graph)

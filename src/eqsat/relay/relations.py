@@ -55,10 +55,12 @@ def refined_type(
     """The type of a call of ``op`` as far as elements of its arguments decide it, None where they decide nothing.
 
     Args:
-        op, attrs, arg_types: as for :func:`call_type`, which gave no error.
+        op, attrs, arg_types: as for :func:`call_type`, which gave no error. Of unknown types nothing is decided.
         elements: of the arguments that are lists of integers; None for the others.
     """
     if op.refine is None or all(known is None for known in elements):
+        return None
+    if any(isinstance(ty, IncompleteType) for ty in arg_types):
         return None
     return op.refine(complete_attrs(op, attrs), arg_types, elements)
 
