@@ -386,6 +386,11 @@ def goes_over_one(attrs: Attrs, ty: TensorType) -> bool:
     return bool(ty.shape[attrs.axis] == 1)
 
 
+def goes_along(attrs: Attrs, reduced: Attrs, ty: TensorType) -> bool:
+    """Guard: a softmax goes over the axis that a reduction goes over."""
+    return along_one_axis(reduced, ty) == axis_index(attrs.axis, rank_of(ty))
+
+
 def is_level(attrs: Attrs, shift: Array, ty: TensorType) -> bool:
     """Guard: finite numbers that are equal along the axis of a softmax, so small that sums with them lose little."""
     if not is_float(ty) or shift.dtype.name != ty.dtype:
@@ -430,6 +435,18 @@ softmaxes = RuleSet(
                 soundness=ROUNDING,
             )
             for name, whole in (("softmax", exp(moved) / total_of_moved), ("log-softmax", moved - log(total_of_moved)))
+        ],
+        # softmax(x - max x) = softmax(x)
+        *[
+            rewrite(
+                f"{name}-of-stable",
+                whole,
+                like(whole, x),
+                keeps_floats(moved, x),
+                when(goes_along, attrs_of(whole), attrs_of(highest), type_of(x)),
+                soundness=ROUNDING,
+            )
+            for name, whole in (("softmax", nn.softmax(moved)), ("log-softmax", nn.log_softmax(moved)))
         ],
         rewrite(
             "log-of-softmax",

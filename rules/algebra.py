@@ -8,12 +8,14 @@ the order of two operations on floats rounds differently.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
 from eqsat.egraph.author import (
+    bare,
     base,
     constants,
     derived,
@@ -120,6 +122,7 @@ reciprocal_power = power(x, minus_one)
 reciprocal = one / y
 by_reciprocal, over_reciprocal = x * reciprocal, x / reciprocal
 opposite = x * minus_one
+greater_opposite = maximum(x, negative(x)) | maximum(negative(x), x)
 by_root = x / sqrt(y)
 scaled_twice = x * a + x * b
 scaled_and_itself = x + x * a
@@ -142,6 +145,8 @@ neutral = RuleSet(
         rewrite("abs-of-negative", abs(negative(x)), abs(x), floats(x)),
         rewrite("abs-of-opposite", abs(opposite), abs(x), keeps_floats(opposite, x)),
         rewrite("maximum-itself", maximum(x, x), x),
+        # they are in either order where x is 0
+        rewrite("maximum-of-opposites", greater_opposite, abs(x), floats(x), soundness=ROUNDING),
         rewrite("minimum-itself", minimum(x, x), x),
     ],
 )
@@ -451,6 +456,39 @@ meeting = RuleSet(
     ],
 )
 
+
+def is_level(scale: Array) -> bool:
+    """Guard: finite numbers above 0, by which products keep their order."""
+    return bool(is_finite(scale) and all_positive(scale))
+
+
+def alike(name: str, of: Callable[..., DFPattern], *guards: Guard) -> Rewrite:
+    """f(x a, y a) = f(x, y) a, where no weights take in ``a``"""
+    return rewrite(
+        f"common-scale-of-{name}",
+        of(x * a, y * a),
+        of(x, y) * a,
+        *guards,
+        base(x),
+        base(y, after=x if name != "difference" else None),
+        distinct(x, y),
+        bare(x),
+        bare(y),
+        soundness=ROUNDING,
+    )
+
+
+# what is scaled alike is scaled once
+scaled_alike = RuleSet(
+    "scaled-alike",
+    [
+        alike("sum", operator.add, moderate),
+        alike("difference", operator.sub, moderate),
+        alike("maximum", maximum, floats(x), when(is_level, value_of(a))),
+        alike("minimum", minimum, floats(x), when(is_level, value_of(a))),
+    ],
+)
+
 cancelling = RuleSet(
     "cancelling",
     [
@@ -491,4 +529,6 @@ def in_any_order(name: str) -> Rewrite:
 commuted = RuleSet("commuted", list(map(in_any_order, COMMUTATIVE)))
 by_numbers = RuleSet("by-numbers", [by_number(name, neutral) for name, neutral in NEUTRAL.items()])
 
-algebra = RuleSet("algebra", [neutral, canonical, meeting, cancelling, repeated, commuted, by_numbers, functions])
+algebra = RuleSet(
+    "algebra", [neutral, canonical, meeting, scaled_alike, cancelling, repeated, commuted, by_numbers, functions]
+)

@@ -276,6 +276,18 @@ SCALARS_LEAVE: dict[str, tuple[Callable[[Any, int], Any], int]] = {
     "scaled sums": (lambda x, link: (x + variable(link)) * number(1.01) + number(0.1), 2 * 40 + 1),
     "polynomials": (quadratic, 5 * 40),
     "powers that are shared": (lambda x, link: (lambda y: y * y + y * number(0.3))(x + number(0.1)), 4 * 40),
+    "products of matrices": (
+        lambda x, link: relay.nn.matmul(x * number(1.01), relay.var(f"w{link}", shape=(8, 8))),
+        40 + 1,
+    ),
+    "sums that are scaled alike": (
+        lambda x, link: x * variable(link) * number(0.9) + x * variable(-link) * number(0.9),
+        3 * 40 + 1,
+    ),
+    "greater ones of what is scaled alike": (
+        lambda x, link: relay.maximum(x * number(1.1), variable(link) * number(1.1)),
+        2 * 40,
+    ),
     "but not gates": (hardswish, 40),
 }
 
@@ -290,7 +302,8 @@ def test_scalars_leave_a_long_chain_of_sums_and_products_in_one_walk(what: str) 
     assert saturation.report.rule("shift-outward").matches + saturation.report.rule("scalar-outward").matches < 40
     best = eqsat.extract(saturation)
     assert best.cost == cost
-    values = {var: RNG.uniform(0.5, 0.9, (4, 8)).astype("float32") for var in relay.analysis.free_vars(graph)}
+    shapes = {var: var.type_annotation.concrete_shape for var in relay.analysis.free_vars(graph)}
+    values = {var: RNG.uniform(0.05, 0.2 + 0.7 / shape[0], shape).astype("float32") for var, shape in shapes.items()}
     np.testing.assert_allclose(evaluate(best.expr, values), evaluate(graph, values), rtol=1e-4)
 
 

@@ -165,6 +165,8 @@ DEFAULT |= {
     "silu": ("nn.swish", lambda x: x / (const(1.0) + relay.exp(-x))),
     "silu by tanh": ("nn.swish", lambda x: x * const(0.5) * (relay.tanh(x * const(0.5)) + const(1.0))),
     "mish": ("nn.mish", lambda x: relay.tanh(relay.nn.softplus(x)) * x),
+    "greater one of opposites": ("abs", lambda x: relay.maximum(-x, x)),
+    "softmax of what is moved": ("nn.softmax", lambda x: relay.nn.softmax(x - relay.max(x, axis=-1, keepdims=True))),
     "sum of squares": ("sum_of_squares", lambda x: relay.sum(relay.power(x, const(2.0)), axis=-1)),
     "length of a vector": ("norm_l2", lambda x: relay.sqrt(sum_of_squares(x))),
     "sum of magnitudes": ("norm_l1", lambda x: relay.sum(relay.abs(x), axis=0)),

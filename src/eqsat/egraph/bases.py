@@ -57,7 +57,7 @@ _SUMS = ("add", "subtract")
 _PRODUCTS = ("multiply", "divide")
 AFFINE = (*_SUMS, *_PRODUCTS, "negative")
 """Operators that, with one operand that is no constant, scale or shift it; see :func:`linear`."""
-_WEIGHING = frozenset(
+WEIGHING = frozenset(
     [
         "nn.dense",
         "nn.matmul",
@@ -226,7 +226,7 @@ class Bases:
     def _weighted(self, op: Op, node: str, children: Sequence[str]) -> None:
         """Tell what has a weight that takes in scales."""
         rule, others = self.egraph.engine.rule, "".join(f" (isc {each})" for each in children[1:])
-        if op.name in _WEIGHING:
+        if op.name in WEIGHING:
             told = f"{put('(weighted e)')} {put('(absorbing e)')}"
             rule("origins", f"{node} (varies {children[0]}){others}", told)
         elif op.name == "nn.bias_add":

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from eqsat.egraph.bases import POOLS
+from eqsat.egraph.bases import POOLS, WEIGHING
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.given_graph import Composed, Fold, GivenGraph, Node
 from eqsat.egraph.nodes import Nodes
@@ -44,6 +44,9 @@ _STEPS: dict[str, tuple[str, ...]] = {
     "nn.batch_norm": (_SCALE, _SHIFT),
 }
 """What operators do in a chain; maxima and minima with numbers are clips."""
+
+
+_MATRIX_PRODUCTS = ("nn.dense", "nn.matmul", "nn.batch_matmul")
 
 
 class _Form(NamedTuple):
@@ -111,6 +114,8 @@ class Chains(Runs[_Form]):
         self._array = graph.array
         self._are_float: dict[int, bool] = {}  # by types
         symbols = graph.vocabulary.symbols
+        self._large: set[int] = set()  # of constants, too large to be computed now
+        self._absorbing: set[int] = set()  # products with constant weights
         self._variables = {node.handle for node in graph.nodes if symbols[node.symbol].kind == "var"}
         super().__init__(graph)
 
@@ -119,6 +124,10 @@ class Chains(Runs[_Form]):
         if not all(map(self._is_float, children[1:] if name == "where" else children)):
             return
         constants = [graph.constants.get(child) for child in children]
+        if all(child in graph.constants or child in self._large for child in children):
+            self._large.add(node.handle)
+        elif name in WEIGHING and all(child in graph.constants or child in self._large for child in children[1:]):
+            self._absorbing.add(node.handle)
         chained, alone = [self.get(child, _Form(child)) for child in children], list(map(_Form, children))
         for forms in (chained, alone):  # a chain begins anew where its constants would overflow
             form = self._form(name, value, forms, children, constants)
@@ -231,12 +240,13 @@ class Chains(Runs[_Form]):
             return self._scaled(data, others[0], name)
         if name == "multiply" and constants[0] is not None:
             return self._scaled(forms[1], constants[0])
-        if name in ("multiply", "divide") and constants == [None, None]:
-            return self._without_scalars(name, forms)
+        if name in ("multiply", "divide", *_MATRIX_PRODUCTS) and constants == [None, None]:
+            return self._without_scalars(name, value, forms)
         if name in ("add", "subtract"):
             return self._sum(name, forms, constants)
         if name in ("maximum", "minimum"):
-            return self._one_of(forms, partial(self._extreme, name), chooses_shift=True)
+            found = self._one_of(forms, partial(self._extreme, name), chooses_shift=True)
+            return found or self._scaled_alike(name, forms)
         if name == "where" and constants[0] is not None:
             return self._one_of(forms[1:], partial(self._computed, "where", constants[0]))
         return None
@@ -298,7 +308,36 @@ class Chains(Runs[_Form]):
             return second and self._shifted(second, constants[0])
         together = second and self._both(one, second)
         is_of_one = one.core == other.core and not any(map(_is_bounded, forms))  # else its constants overflow
-        return together if together or is_of_one else self._without_shifts(name, forms)
+        if together or is_of_one:
+            return together
+        return self._scaled_alike(name, forms) or self._without_shifts(name, forms)
+
+    def _scaled_alike(self, name: str, forms: Sequence[_Form]) -> _Form | None:
+        """A sum or extreme of what varies and is scaled alike, which the scale leaves, and with it shifts.
+
+        It does not where a weight takes it in.
+        """
+        one, other = forms
+        takes_in = not self._absorbing.isdisjoint([one.core, other.core])
+        if one.scale != other.scale or takes_in or any(map(_is_bounded, forms)):
+            return None
+        scale = None if one.scale is None else self._array(one.scale)
+        if name in ("add", "subtract"):
+            if scale is None or not is_moderate(scale):
+                return None
+            zero = self._filled(0.0, one.core)
+            shift = self._computed(name, *[zero if each.shift is None else each.shift for each in forms])
+            leaves = shift is not None
+        else:
+            shift = one.shift
+            is_none = scale is None and shift is None
+            leaves = not is_none and shift == other.shift and (scale is None or bool(np.all(scale > 0)))
+        if not leaves:
+            return None
+        calls = sum(each.before + len(each.last) for each in forms)
+        core = self.draft_call(name, [each.core for each in forms])
+        has_shift = any(each.shift is not None for each in forms)
+        return _Form(core, one.scale, shift if has_shift else None, before=calls)
 
     def _without_shifts(self, name: str, forms: Sequence[_Form]) -> _Form | None:
         """A sum of what varies, which the scalars leave that its terms are shifted by."""
@@ -311,7 +350,7 @@ class Chains(Runs[_Form]):
         shift = self._computed(name, *shifts)
         return None if shift is None else _Form(self.draft_call(name, [*map(self.written, terms)]), shift=shift)
 
-    def _without_scalars(self, name: str, forms: Sequence[_Form]) -> _Form | None:
+    def _without_scalars(self, name: str, attrs: Attrs | None, forms: Sequence[_Form]) -> _Form | None:
         """A product or quotient of what varies, which the scalars leave that its factors are scaled by.
 
         They leave products of powers of one value, and those with a variable. If they left others, they would move into
@@ -332,7 +371,11 @@ class Chains(Runs[_Form]):
         scale = scales[0] if len(scales) == 1 else self._computed("multiply", *scales)
         if scale is None:
             return None
-        found = _Form(self.draft_call(name, [*map(self.written, rest)]), scale)
+        if attrs is not None and attrs.get("out_dtype"):
+            return None
+        calls = sum(len(self._calls(each)) for each, leaves in zip(forms, leave, strict=True) if leaves)
+        product = self.draft_call(name, [*map(self.written, rest)], **({} if attrs is None else dict(attrs)))
+        found = _Form(product, scale, before=calls)
         return found if self._has_scale(found) else None
 
     def _factors(self, core: int) -> set[int]:
