@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import math
 import os
 import re
 import sys
 import tempfile
+import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
@@ -36,6 +38,8 @@ _LOGGERS = ("egglog", "egglog_bridge", "egglog_core_relations")
 _DESCRIPTORS = "/proc/self/fd"
 _ALL = 100_000_000
 """More rows than a table has."""
+_SMALL = 1 << 14
+"""Rows of e-nodes and facts up to which a database is small: it holds some 30 MB then."""
 _CONSTRUCTOR = re.compile(r"\(constructor (\w+) \(([^)]*)\)")
 _WORD = re.compile(r"\((\w+) ")
 _RIGHT_VERSION = 14
@@ -117,8 +121,10 @@ class Engine:
         self._egraph = library.EGraph()
         self._together: dict[tuple[str, ...], str] = {}
         self._declared: list[str] = []
+        self._joins: list[str] = []
         self._widths: dict[str, int] = {}
         self._looked = 0
+        self._row_count = math.inf
         self._known: set[str] = set()
         self._given: dict[str, set[tuple[int, ...]]] = {}
         self._file = _FileToRead()
@@ -126,17 +132,21 @@ class Engine:
         _open.add(self)
 
     def close(self) -> None:
-        """Free the engine's memory; it can no longer be used."""
-        self._egraph = None
+        """Free the engine's memory; it can no longer be used.
+
+        To free a small database takes ten milliseconds or more. The main thread keeps the last one that it closed, in
+        case that the process ends before it closes another.
+        """
+        global _kept
+        database, self._egraph = self._egraph, None
+        if self._row_count <= _SMALL and threading.current_thread() is threading.main_thread():
+            _kept = database
         self._unlink()
 
     def forget(self) -> None:
-        """Leave alone, in a forked process, what belongs to the process that made the engine.
-
-        To free the database would take the threads that only that process has.
-        """
+        """Leave alone, in a forked process, what belongs to the process that made the engine."""
         self._unlink.detach()
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._egraph))
+        _never_free(self._egraph)
 
     def declare(self, text: str) -> None:
         """Declare a sort, table, ruleset or rule by a command of egglog.
@@ -162,7 +172,8 @@ class Engine:
     def rule(self, ruleset: str, premises: str, actions: str, name: str = "") -> None:
         """Declare a rule, if there is none like it; by its name :meth:`run` tells what it did."""
         named = name or f"{ruleset} {len(self._known)}"
-        self._declare_once(f"(rule ({premises}) ({actions}) :ruleset {ruleset}", f' :name "{named}")')
+        if self._declare_once(f"(rule ({premises}) ({actions}) :ruleset {ruleset}", f' :name "{named}")'):
+            self._joins.append(premises)
 
     def _declare_once(self, text: str, rest: str = "") -> bool:
         is_new = text not in self._known
@@ -247,6 +258,7 @@ class Engine:
             outputs = np.fromiter([to_int(row.output) for row in every], np.int64)
             hidden = np.fromiter([row.subsumed for row in every], bool)
             found.append(Rows(list(map(len, of)), inputs, outputs, hidden))
+        self._row_count = sum([len(rows.outputs) for rows in found])
         return found
 
     def _read_declared(self) -> None:
@@ -254,30 +266,29 @@ class Engine:
         if self._declared:
             rules = [text for text in self._declared if text.startswith("(rule ")]
             others = [text for text in self._declared if not text.startswith("(rule ")]
-            program = "\n".join([*others, *self._looks(rules), *rules])
-            self._declared = []
+            program = "\n".join([*others, *(self._looks() if _loses_matches() else ()), *rules])
+            self._declared, self._joins = [], []
             self._file.write(program)
             with _engine_errors(program):
                 self._egraph.run_program(self._commands.Include(self._span, self._file.path))
 
-    def _looks(self, rules: Sequence[str]) -> list[str]:
-        """Rules that never run, each over one table of e-nodes that ``rules`` join, to be declared before these.
+    def _looks(self) -> list[str]:
+        """Rules that never run, each over one table of e-nodes, to be declared before those that join such tables.
 
         In egglog 13, a rule that is declared over tables with rows may find none of its matches: of eight equal rules
-        in a row, the first three found none of twelve. Where a rule over one of the tables alone was declared just
-        before, all found them. Why is not known; egglog 14 finds them in any case.
+        in a row, the first three found none of twelve. Where a rule over one of its tables of e-nodes alone was
+        declared just before, each found them. Why is not known; egglog 14 finds them in any case.
         """
-        if not _loses_matches():
-            return []
-        tables = {name for rule in rules for name in _WORD.findall(rule)} & self._widths.keys()
-        if not tables:
-            return []
         found = [] if self._looked else ["(ruleset unused)", "(relation looked (i64))"]
-        for table in sorted(tables):
-            self._looked += 1
-            columns = " ".join([f"v{place}" for place in range(self._widths[table])])
-            found.append(f"(rule ((= e ({table} {columns}))) ((looked {self._looked})) :ruleset unused)")
-        return found
+        seen: set[str] = set()
+        for premises in self._joins:
+            tables = [name for name in _WORD.findall(premises) if name in self._widths]
+            if tables and seen.isdisjoint(tables):
+                seen.add(tables[0])
+                self._looked += 1
+                columns = " ".join([f"v{place}" for place in range(self._widths[tables[0]])])
+                found.append(f"(rule ((= e ({tables[0]} {columns}))) ((looked {self._looked})) :ruleset unused)")
+        return found if seen else []
 
     def _run(self, *commands: Any) -> list[Any]:
         self._read_declared()
@@ -294,6 +305,9 @@ def put(row: str) -> str:
 
 _open: weakref.WeakSet[Engine] = weakref.WeakSet()
 """The engines of this process."""
+
+_kept: Any = None
+"""The database of the small engine that the main thread closed last."""
 
 _loaded: Any = None
 """Egglog's bindings, once they are loaded."""
@@ -376,8 +390,14 @@ def _check_process() -> None:
 def _after_fork() -> None:
     global _is_lost
     _is_lost = _loaded is not None or _LIBRARY in sys.modules
+    _never_free(_kept)
     for engine in _open:
         engine.forget()
+
+
+def _never_free(database: Any) -> None:
+    """Keep a database, which takes threads to be freed that a forked process does not have."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
