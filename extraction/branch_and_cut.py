@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from eqsat.errors import ExtractionError
 
-from . import cp_sat
 from .contract import contracted
 from .costs import as_tuple
 from .cuts import Cuts
@@ -291,13 +290,16 @@ class BranchAndCut:
                 self._kick(search, deadline, _FEW, self.share)
             else:
                 self._kick(search, deadline, self.patience, 2 * self.share)
-            if cp_sat.available():
-                self._ask_cp_sat(relaxation, search, deadline)
+            self._ask_cp_sat(relaxation, search, deadline)
         if self._closed():
             return ""
         return self._branch_until(deadline, relaxation, cuts, search)
 
     def _ask_cp_sat(self, relaxation: Relaxation, search: Search, deadline: Deadline) -> None:
+        from . import cp_sat
+
+        if not cp_sat.available():
+            return
         seconds = min(_SECOND_OPINION, _SECOND_SHARE * deadline.left())
         bound, choice = cp_sat.solve(relaxation.problem, search.used(), seconds, self.seed, self._limits())
         self._raise_bound(bound, granularity(relaxation.cost))

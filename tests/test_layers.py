@@ -12,7 +12,7 @@ from pathlib import Path
 import eqsat
 
 LAYERS = [
-    ["eqsat.brief", "eqsat.immutable", "eqsat.markup", "eqsat.memory", "eqsat.notebook"],
+    ["eqsat.brief", "eqsat.immutable", "eqsat.lazy", "eqsat.markup", "eqsat.memory", "eqsat.notebook"],
     ["eqsat.collector", "eqsat.contrib", "eqsat.errors", "eqsat.files", "eqsat.nd", "eqsat.registry", "eqsat.support"],
     ["eqsat._ffi", "eqsat.runtime", "eqsat.target"],
     ["eqsat.relay"],

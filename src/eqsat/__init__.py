@@ -3,12 +3,12 @@
 Submodules are loaded on first use, because loading all of them takes a while.
 """
 
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from eqsat import registry as _registry
 from eqsat.collector import paused_gc as _paused_gc
+from eqsat.lazy import load_name as _load_name
 
 if TYPE_CHECKING:
     from eqsat import _ffi as _ffi
@@ -99,25 +99,16 @@ _registry.register_later(
 )
 
 
-def _load(module: str) -> Any:
-    with _paused_gc():  # what is loaded stays
-        return import_module(f"eqsat.{module}")
-
-
 def __getattr__(name: str) -> Any:
     """What is not loaded yet: a module of the package, or what one defines."""
-    if name in _MODULE_OF:
-        value = getattr(_load(_MODULE_OF[name]), name)
-    elif name == "__version__":
+    if name == "__version__":
         from importlib.metadata import version
 
-        value = version("eqsat")
-    elif name.startswith("__") or find_spec(f"eqsat.{name}") is None:
-        raise AttributeError(f"module 'eqsat' has no attribute {name!r}")
-    else:
-        value = _load(name)
-    globals()[name] = value
-    return value
+        globals()[name] = value = version("eqsat")
+        return value
+    is_module = name not in _MODULE_OF and not name.startswith("__") and find_spec(f"eqsat.{name}") is not None
+    with _paused_gc():  # what is loaded stays
+        return _load_name(__name__, {name: name} if is_module else _MODULE_OF, name)
 
 
 __all__ = [

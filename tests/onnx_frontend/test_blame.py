@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from eqsat import cli, relay
 from eqsat.errors import ArgumentError
 from eqsat.onnx import bisect, blame
-from eqsat.onnx.blame import smallest
+from eqsat.onnx.culprits import smallest
 from eqsat.onnx.files import from_proto
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.rules import RuleSet, Soundness, default, rewrite, sets, variables
@@ -64,7 +64,7 @@ def test_no_rule_is_blamed_for_what_is_equal() -> None:
 def test_rules_that_a_model_is_not_optimized_by_are_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models that quantize by what they compute get exact rules only."""
     rounding = rewrite("forget-tanh", relu(tanh(x)), relu(x), soundness=Soundness.ROUNDING)
-    for module in ("optimize", "blame"):
+    for module in ("optimize", "culprits"):
         monkeypatch.setattr(sys.modules[f"eqsat.onnx.{module}"], "default", RuleSet("default", [rounding]))
     for name in ("WITHOUT_ATTENTION", "WITHOUT_GELU"):
         monkeypatch.setattr(sys.modules["eqsat.onnx.optimize"], name, RuleSet("default", [rounding]))

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from eqsat.onnx import import_model, proved, run
 from eqsat.onnx.files import from_proto
-from eqsat.onnx.verify import compare
+from eqsat.onnx.verification import compare
 
 from .models import operators, optimized, parsed, round_trip, with_weights
 

@@ -14,7 +14,7 @@ from eqsat.onnx import Difference, verify
 from eqsat.onnx.feeds import Setting, runnable_inputs
 from eqsat.onnx.files import from_proto
 from eqsat.onnx.sizes import demanded_sizes
-from eqsat.onnx.verify import compare
+from eqsat.onnx.verification import compare
 
 from .models import parsed
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,8 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     Raises:
         FileError: The file cannot be written.
     """
+    import zipfile
+
     import numpy as np
 
     try:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
-from eqsat.cli.console import Console, escape
+from eqsat.cli.console import line_on, table
 from eqsat.cli.options import (
     PATH,
     check_outputs,
@@ -141,15 +140,12 @@ def _entries(cost: Any) -> dict[str, Any]:
 
 
 def _show(facts: dict[str, Any], cost: Any, show: bool) -> None:
-    console = Console()
-
-    def line(text: str) -> None:
-        console.print(text, highlight=False, soft_wrap=True)
+    line = line_on()
 
     for path in facts["removed"]:
-        line(f"removed {escape(path)}")
+        line(f"removed {path}")
     threads = facts["threads"] or "its own number of"
-    line(f"{escape(facts['machine'])}, {threads} threads, optimizer {facts['level']}, since {facts['date']}")
+    line(f"{facts['machine']}, {threads} threads, optimizer {facts['level']}, since {facts['date']}")
     line(f"{facts['kernels']} kernels known, {facts['new']} of them new, {facts['noisy']} noisy")
     if facts["change"] is not None:
         line(f"a kernel takes {figure(facts['change'] * 1e6)} microseconds more among others than among its like")
@@ -159,18 +155,17 @@ def _show(facts: dict[str, Any], cost: Any, show: bool) -> None:
     if facts["left"]:
         line(f"no time for {facts['left']} more kernels of these models, which are estimated by others")
     for key, why in facts["skipped"].items():
-        line(f"not measured: {escape(key)}: {escape(why)}")
+        line(f"not measured: {key}: {why}")
     if facts["unknown"]:
-        line(f"of unknown sizes, or no kernels: {escape(', '.join(facts['unknown']))}; --dim NAME=SIZE gives sizes")
+        line(f"of unknown sizes, or no kernels: {', '.join(facts['unknown'])}; --dim NAME=SIZE gives sizes")
     if not show:
         return
-    table = Table("kernel", "microseconds", "half differ by", box=None)
     slowest = sorted(cost.profile.entries.items(), key=lambda each: (-(each[1].seconds or 0.0), each[0]))
-    for key, each in slowest:
-        if each.seconds is not None:
-            table.add_row(escape(key), figure(each.seconds * 1e6), f"{each.spread:.0%}")
-    console.print(table)
+    rows = [
+        (key, figure(each.seconds * 1e6), f"{each.spread:.0%}") for key, each in slowest if each.seconds is not None
+    ]
+    table(line, ("kernel", "microseconds", "half differ by"), rows)
     if facts["errors"]:
         line("mean error of estimates for sizes that were not measured, each kernel by the others of its operators:")
     for family, error in sorted(facts["errors"].items()):
-        line(f"  {escape(family)}: {error:.0%}")
+        line(f"  {family}: {error:.0%}")

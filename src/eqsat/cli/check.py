@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from eqsat.cli.console import Console
+from eqsat.cli.console import line_on
 from eqsat.cli.optimize import show_certificate
 from eqsat.cli.options import PATH, json_option, read_model, rules_named, rules_option
 from eqsat.cli.progress import activity
@@ -51,7 +51,7 @@ def check(
     if as_json:
         print_json(facts)
     else:
-        console = Console()
-        console.print("proved" if found.proved else "not proved", highlight=False)
-        show_certificate(facts, lambda text: console.print(text, highlight=False, soft_wrap=True))
+        line = line_on()
+        line("proved" if found.proved else "not proved")
+        show_certificate(facts, line)
     context.exit(0 if found.proved else UNPROVED)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from eqsat.cli.console import Console
+from eqsat.cli.console import line_on
 from eqsat.cli.optimize import Explained, show_explained, told_cost
 from eqsat.cli.options import (
     PATH,
@@ -104,7 +104,7 @@ def compare(
         print_json(facts)
     else:
         click.echo(f"{comparison}\ncosts by {told_cost(cost)}; kernels of runtime {options.runtime}")
-        show_explained(facts, Console())
+        show_explained(facts, line_on())
 
 
 def _subjects_of_default() -> list[RuleSet]:

@@ -1,38 +1,40 @@
-"""Printing to standard streams, where names in models are data whatever characters they contain.
+"""Lines and tables on standard streams, where names in models are data whatever characters they contain.
 
-On a terminal, control characters act as commands, so they are shown as escapes in names.
+On a terminal, control characters act as commands, so they are shown as escapes. All of it is plain text: a library that
+lays text out takes longer to load than most commands take for a small model.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from typing import Any
-
-import rich.console
-import rich.markup
-from rich.segment import Segment
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 from eqsat.brief import visible
 
-WIDE = 100_000
-"""Width of files and pipes in columns, so that no table in them is cut."""
+Line: TypeAlias = Callable[[str], None]
+"""A function that prints a line."""
 
 
-class Console(rich.console.Console):
-    """A console that escapes control characters in its text; lines are limited only by the width of a terminal."""
-
-    def __init__(self, stderr: bool = False):
-        on_terminal = (sys.stderr if stderr else sys.stdout).isatty()
-        super().__init__(stderr=stderr, width=None if on_terminal else WIDE, emoji=False)
-
-    def render(self, *args: Any, **keywords: Any) -> Iterable[Segment]:
-        """Yield the printed segments, with escapes for control characters in their text."""
-        for segment in super().render(*args, **keywords):
-            safe = segment.control or segment.text == "\n" or segment.text.isprintable()
-            yield segment if safe else Segment("\n".join(map(visible, segment.text.split("\n"))), segment.style)
+def line_on(stderr: bool = False) -> Line:
+    """Return a function that prints a line on standard output, or on standard error."""
+    return partial(_print, stderr)
 
 
-def escape(name: str) -> str:
-    """Return a name for :meth:`Console.print`: on one line, with brackets that are not markup."""
-    return rich.markup.escape(visible(name))
+def _print(stderr: bool, text: str) -> None:
+    print(visible(text), file=sys.stderr if stderr else sys.stdout, flush=True)
+
+
+def table(line: Line, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table.
+
+    Args:
+        line: The function that prints its lines.
+        header: The names of the columns.
+        rows: The cells of each row.
+    """
+    cells = [list(map(visible, row)) for row in (header, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        line(" " + "  ".join(map(str.ljust, row, widths)).rstrip())

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from eqsat.cli.arrays import read_arrays, write_arrays
-from eqsat.cli.console import Console, escape
+from eqsat.cli.console import line_on
 from eqsat.cli.options import (
     PATH,
     STREAM,
@@ -142,6 +142,6 @@ def equal(
     if as_json:
         print_json(found.to_json())
     else:
-        for line in str(found).split("\n"):
-            Console().print(escape(line), highlight=False, soft_wrap=True)
+        for text in str(found).split("\n"):
+            line_on()(text)
     context.exit(EXIT_CODES[found.answer])

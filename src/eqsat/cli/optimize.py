@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
 from eqsat.cli.arrays import read_arrays
-from eqsat.cli.console import Console, escape
+from eqsat.cli.console import Line, line_on, table
 from eqsat.cli.options import (
     MEASURED,
     PATH,
@@ -84,7 +83,7 @@ def optimize(
     with saturation_progress(progress) as tick:
         facts = optimize_file(source, target, settings, verification, page, bench, tick, certificate, measure)
     to_stderr = target == STREAM
-    print_json(facts, err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
+    print_json(facts, err=to_stderr) if as_json else _show(facts, line_on(to_stderr))
     context.exit(exit_code(facts))
 
 
@@ -343,13 +342,10 @@ NODES = "of the ONNX model, Constants left out"
 
 def told_cost(cost: dict[str, Any]) -> str:
     """Return the name of the cost model, and its unit if that is known."""
-    return escape(f"{cost['model']}: {cost['unit']}" if cost["unit"] else cost["model"])
+    return f"{cost['model']}: {cost['unit']}" if cost["unit"] else cost["model"]
 
 
-def _show(facts: dict[str, Any], console: Console) -> None:
-    def line(text: str) -> None:
-        console.print(text, highlight=False, soft_wrap=True)
-
+def _show(facts: dict[str, Any], line: Line) -> None:
     nodes, cost = facts["nodes"], facts["cost"]
     line(f"nodes  {nodes['before']} -> {nodes['after']} ({NODES})")
     bound = cost["lower_bound"]
@@ -358,60 +354,55 @@ def _show(facts: dict[str, Any], console: Console) -> None:
     line(f"kernels of runtime {facts['runtime']}" + (f": {facts['kernels']['told']}" if "kernels" in facts else ""))
     line(f"ended  {facts['stop_reason']} after {facts['iterations']} iterations, {facts['e_nodes']} e-nodes")
     if "candidates" in facts:
-        _show_candidates(facts["candidates"], console)
+        _show_candidates(facts["candidates"], line)
     if facts["rules"]:
-        console.print(_rule_table(facts["rules"]))
+        _show_rules(facts["rules"], line)
     if "offer" in facts:
         line(facts["offer"]["told"])
-    show_explained(facts, console)
+    show_explained(facts, line)
     for op_type, reasons in sorted(facts["opaque"].items()):
         for reason, count in reasons.items():
-            line(f"passed through {count} {escape(op_type)}: {escape(reason)}")
-    show_folded(facts, console)
+            line(f"passed through {count} {op_type}: {reason}")
+    show_folded(facts, line)
     if "certificate" in facts:
         show_certificate(facts["certificate"], line)
     line("seconds  " + "  ".join(f"{phase} {seconds:.3f}" for phase, seconds in facts["seconds"].items()))
-    show_verified(facts, console)
+    show_verified(facts, line)
 
 
-def show_explained(facts: dict[str, Any], console: Console) -> None:
+def show_explained(facts: dict[str, Any], line: Line) -> None:
     """Print how a result follows from a model, if it was requested."""
     if facts.get("made_by"):
-        console.print("operators of the result inside eqsat; a written node may contain several:", highlight=False)
+        line("operators of the result inside eqsat; a written node may contain several:")
     for rule, count in facts.get("made_by", {}).items():
-        console.print(f"made by {escape(rule)}: {count} operators", highlight=False, soft_wrap=True)
+        line(f"made by {rule}: {count} operators")
     for change in facts.get("changes", []):
-        console.print(f"step {escape(str(Change(**change)))}", highlight=False, soft_wrap=True)
+        line(f"step {Change(**change)}")
 
 
-def show_folded(facts: dict[str, Any], console: Console) -> None:
+def show_folded(facts: dict[str, Any], line: Line) -> None:
     """Print which nodes over constants that eqsat does not understand were computed, and which were kept and why."""
     for op_type, count in sorted(facts["folded"]["computed"].items()):
-        console.print(f"computed {count} {escape(op_type)} of constants", highlight=False, soft_wrap=True)
+        line(f"computed {count} {op_type} of constants")
     for op_type, reasons in sorted(facts["folded"]["left"].items()):
         for reason, count in reasons.items():
-            text = f"left {count} {escape(op_type)} of constants: {escape(reason)}"
-            console.print(text, highlight=False, soft_wrap=True)
+            line(f"left {count} {op_type} of constants: {reason}")
 
 
-def _show_candidates(found: dict[str, Any], console: Console) -> None:
+def _show_candidates(found: dict[str, Any], line: Line) -> None:
     """Print the times of the models that ran in turn, and the times that their kernels predicted."""
     threads = found["threads"] or "its own number of"
     inputs = ", ".join(f"{name} {told}" for name, told in found["inputs"].items())
-    console.print(
-        f"ran in turn on {escape(inputs)}; {threads} threads, optimizer {found['level']}",
-        highlight=False,
-        soft_wrap=True,
-    )
-    table = Table("candidate", "nodes", "predicted", "measured", "times", box=None)
+    line(f"ran in turn on {inputs}; {threads} threads, optimizer {found['level']}")
+    rows = []
     for each in found["measured"]:
-        name = ("* " if each["chosen"] else "  ") + escape(each["name"])
-        took = [escape(each["problem"]), ""]
+        name = ("* " if each["chosen"] else "  ") + each["name"]
+        took = [each["problem"], ""]
         if each["measured"] is not None:
             took = [milliseconds(each["measured"]), f"{each['ratio']:.3f}"]
-        table.add_row(name, str(each["nodes"]), milliseconds(each["predicted"]), *took)
-    console.print(table)
-    console.print(escape(found["told"]), highlight=False, soft_wrap=True)
+        rows.append((name, str(each["nodes"]), milliseconds(each["predicted"]), *took))
+    table(line, ("candidate", "nodes", "predicted", "measured", "times"), rows)
+    line(found["told"])
 
 
 def show_certificate(found: dict[str, Any], line: Callable[[str], None]) -> None:
@@ -419,11 +410,10 @@ def show_certificate(found: dict[str, Any], line: Callable[[str], None]) -> None
     told = f"{found['steps']} steps by {len(found['rules'])} rules, which keep: {found['keeps']}"
     line(f"certificate of {told}" if not found["uncovered"] else f"certificate of a part of the model: {told}")
     for each in found["uncovered"]:
-        line(f"not proved: {escape(each)}")
+        line(f"not proved: {each}")
 
 
-def _rule_table(rules: dict[str, Any]) -> Table:
-    table = Table("rule", "matches", "seconds", box=None)
-    for name, rule in sorted(rules.items(), key=lambda item: (-item[1]["matches"], item[0])):
-        table.add_row(escape(name), str(rule["matches"]), f"{rule['seconds']:.4f}")
-    return table
+def _show_rules(rules: dict[str, Any], line: Line) -> None:
+    most_first = sorted(rules.items(), key=lambda item: (-item[1]["matches"], item[0]))
+    rows = [(name, str(rule["matches"]), f"{rule['seconds']:.4f}") for name, rule in most_first]
+    table(line, ("rule", "matches", "seconds"), rows)

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
 from eqsat.cli.batch import default_workers, find_jobs, run_jobs
 from eqsat.cli.bounded import Bounds
-from eqsat.cli.console import Console, escape
+from eqsat.cli.console import line_on, table
 from eqsat.cli.interrupt import Interrupted
 from eqsat.cli.job import Outcome
 from eqsat.cli.named import digests
@@ -153,22 +152,24 @@ def _write_page(page: Path, outcomes: list[Outcome], folder: Path) -> None:
 
 
 def _show(outcomes: list[Outcome], folder: Path) -> None:
-    console = Console()
-    table = Table("model", "", "nodes", "cost", "seconds", box=None)
+    line = line_on()
+    rows = []
     for outcome in outcomes:
         nodes, cost = outcome.facts.get("nodes"), outcome.facts.get("cost")
-        table.add_row(
-            escape(_name(outcome, folder)),
-            outcome.status if not exit_code(outcome.facts) else f"{outcome.status}, nothing proved",
-            f"{nodes['before']} -> {nodes['after']}" if nodes else "",
-            f"{figures(cost['before'])} -> {figures(cost['after'])}" if cost else "",
-            f"{outcome.seconds:.2f}" if outcome.seconds else "",
+        rows.append(
+            (
+                _name(outcome, folder),
+                outcome.status if not exit_code(outcome.facts) else f"{outcome.status}, nothing proved",
+                f"{nodes['before']} -> {nodes['after']}" if nodes else "",
+                f"{figures(cost['before'])} -> {figures(cost['after'])}" if cost else "",
+                f"{outcome.seconds:.2f}" if outcome.seconds else "",
+            )
         )
     if outcomes:
-        console.print(table)
+        table(line, ("model", "", "nodes", "cost", "seconds"), rows)
         costs = {told_cost(each.facts["cost"]) for each in outcomes if each.facts.get("cost")}
         told = f"nodes {NODES}; cost by {', '.join(costs)}" if costs else f"nodes {NODES}"
-        console.print(told, highlight=False, soft_wrap=True)
+        line(told)
     counts = Counter(outcome.status for outcome in outcomes)
     told = ", ".join(f"{counts[status]} {status}" for status in ("done", "skipped", "failed"))
-    console.print(f"{len(outcomes)} models: {told}", highlight=False)
+    line(f"{len(outcomes)} models: {told}")

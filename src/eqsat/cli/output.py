@@ -9,8 +9,8 @@ from typing import Literal, NotRequired, TypedDict
 
 from eqsat.onnx.constants import Folded
 from eqsat.onnx.latency import Latency
+from eqsat.onnx.reasons import Why
 from eqsat.onnx.unmatched import Unmatched
-from eqsat.onnx.why import Why
 from eqsat.pipeline.explain import Change
 from eqsat.rules.prove import Proof
 from eqsat.rules.verify import Verdict

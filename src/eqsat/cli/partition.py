@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
-from eqsat.cli.console import Console, escape
+from eqsat.cli.console import Line, line_on, table
 from eqsat.cli.named import Named, load
 from eqsat.cli.optimize import (
     NODES,
@@ -41,7 +40,7 @@ from eqsat.relay.transform.merge_composite import PatternTable, checked_table
 
 
 def _target_names() -> list[str]:
-    from eqsat.onnx.partition import targets
+    from eqsat.onnx.partitioning import targets
 
     return targets()
 
@@ -140,7 +139,7 @@ def partition(
     if explained is not None:
         facts |= explained.facts
     to_stderr = target_file == STREAM
-    print_json(facts, err=to_stderr) if as_json else _show(facts, Console(stderr=to_stderr))
+    print_json(facts, err=to_stderr) if as_json else _show(facts, line_on(to_stderr))
     context.exit(exit_code(facts))
 
 
@@ -160,25 +159,20 @@ def _write_page(page: Path, title: str, done: Any, runtime: str, explained: Expl
     )
 
 
-def _show(facts: dict[str, Any], console: Console) -> None:
+def _show(facts: dict[str, Any], line: Line) -> None:
     nodes, composites = facts["nodes"], facts["composites"]
-    console.print(f"nodes  {nodes['before']} -> {nodes['after']} ({NODES})", highlight=False)
-    console.print(f"composites  {sum(composites.values())} of {len(composites)} kinds", highlight=False)
-    console.print(f"kernels of runtime {facts['runtime']}", highlight=False)
+    line(f"nodes  {nodes['before']} -> {nodes['after']} ({NODES})")
+    line(f"composites  {sum(composites.values())} of {len(composites)} kinds")
+    line(f"kernels of runtime {facts['runtime']}")
     if "unmatched" in facts:
         reason, open_sizes = facts["unmatched"]["reason"], facts["unmatched"]["open_sizes"]
         advice = f": give its size, as in --dim {open_sizes[0]}=1" if open_sizes else ""
-        console.print(escape(f"none: {reason}{advice}"), highlight=False, soft_wrap=True)
+        line(f"none: {reason}{advice}")
     for op_type, reasons in sorted(facts["opaque"].items()) if not composites else ():
         for reason, count in reasons.items():
-            console.print(
-                f"passed through {count} {escape(op_type)}: {escape(reason)}", highlight=False, soft_wrap=True
-            )
+            line(f"passed through {count} {op_type}: {reason}")
     if composites:
-        table = Table("function", "nodes", box=None)
-        for name, count in composites.items():
-            table.add_row(escape(name), str(count))
-        console.print(table)
-    show_explained(facts, console)
-    show_folded(facts, console)
-    show_verified(facts, console)
+        table(line, ("function", "nodes"), [(name, str(count)) for name, count in composites.items()])
+    show_explained(facts, line)
+    show_folded(facts, line)
+    show_verified(facts, line)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from eqsat.cli.console import Console, escape
+from eqsat.brief import visible
+from eqsat.cli.console import line_on
 from eqsat.egraph.report import Report
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 @contextmanager
@@ -24,16 +28,20 @@ def activity(doing: str, wanted: bool | None = None) -> Iterator[Callable[[str],
         doing: What is being done.
         wanted: Whether to show it; None for only on a terminal.
     """
-    console = Console(stderr=True)
-    if wanted is False or (wanted is None and not console.is_terminal):
+    on_terminal = sys.stderr.isatty()
+    if wanted is False or (wanted is None and not on_terminal):
         yield lambda line: None
-    elif not console.is_terminal:
-        yield lambda line: click.echo(line, err=True)
+    elif not on_terminal:
+        yield line_on(stderr=True)
     else:
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True, emoji=False)
         columns = SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
         with Progress(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
-            task = bar.add_task(escape(doing), total=None)
-            yield lambda line: bar.update(task, description=escape(line))
+            task = bar.add_task(_escape(doing), total=None)
+            yield lambda line: bar.update(task, description=_escape(line))
 
 
 @contextmanager
@@ -63,13 +71,13 @@ class Steps:
         self._begun += 1
         if self._in_lines:
             click.echo(f"{self._begun} of {self._count}: {name}", err=True)
-        self._bar.update(self._task, description=escape(name))
+        self._bar.update(self._task, description=_escape(name))
 
     def end(self, line: str = "") -> None:
         """Report that a step has ended, and print a line on stderr if one is given."""
         self._bar.advance(self._task)
         if line:
-            self._bar.console.print(escape(line), highlight=False, soft_wrap=True)
+            self._bar.console.print(_escape(line), highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -81,7 +89,10 @@ def counted_progress(doing: str, count: int, wanted: bool | None = None) -> Iter
         count: The number of steps.
         wanted: Whether to report each step, by a line if stderr is not a terminal; None for only on a terminal.
     """
-    console = Console(stderr=True)
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True, emoji=False)
     columns = (
         TextColumn(doing),
         BarColumn(),
@@ -93,3 +104,10 @@ def counted_progress(doing: str, count: int, wanted: bool | None = None) -> Iter
     redirected = sys.stdout.isatty()  # else what goes to a file would go to the terminal
     with Progress(*columns, console=console, disable=not shown, redirect_stdout=redirected) as bar:
         yield Steps(bar, count, bool(wanted) and not shown)
+
+
+def _escape(name: str) -> str:
+    """Return a name for a line of progress: without control characters, and with brackets that are not markup."""
+    from rich.markup import escape
+
+    return escape(visible(name))

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
 from eqsat.cli.batch import default_workers
-from eqsat.cli.console import Console
+from eqsat.cli.console import line_on, table
 from eqsat.cli.named import Named, load
 from eqsat.cli.options import json_option
 from eqsat.cli.progress import counted_progress
@@ -234,8 +233,9 @@ def list_rules(as_json: bool) -> None:
         }
         print_json(told)
         return
-    table = Table("set", "rule", "keeps", "proved for", box=None)
-    for name, entries in listed.items():
-        for index, (rule, soundness) in enumerate(entries.items()):
-            table.add_row("" if index else name, rule, soundness, proved.get(rule, ""))
-    Console().print(table)
+    rows = [
+        ("" if index else name, rule, soundness, proved.get(rule, ""))
+        for name, entries in listed.items()
+        for index, (rule, soundness) in enumerate(entries.items())
+    ]
+    table(line_on(), ("set", "rule", "keeps", "proved for"), rows)

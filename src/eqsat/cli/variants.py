@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from eqsat.cli.console import Console, escape
+from eqsat.cli.console import Line, line_on
 from eqsat.cli.options import (
     PATH,
     STREAM,
@@ -84,7 +84,7 @@ def variants(
         compared = verified(model, variant.graph, verification, lambda: f"; made by {', '.join(variant.rules)}")  # noqa: B023
         onnx.save(variant.graph, path)
         facts["variants"].append(_fact(path, variant) | compared)
-    print_json(facts) if as_json else _show(facts, Console())
+    print_json(facts) if as_json else _show(facts, line_on())
     context.exit(max(map(exit_code, facts["variants"]), default=0))
 
 
@@ -94,15 +94,11 @@ def _fact(path: Path, variant: Variant[Any]) -> dict[str, Any]:
     return {"file": str(path), "nodes": node_count(variant.graph), "rules": list(variant.rules)}
 
 
-def _show(facts: dict[str, Any], console: Console) -> None:
+def _show(facts: dict[str, Any], line: Line) -> None:
     for each in facts["variants"]:
-        console.print(
-            f"{escape(each['file'])}  {each['nodes']} nodes, {len(each['rules'])} rules",
-            highlight=False,
-            soft_wrap=True,
-        )
+        line(f"{each['file']}  {each['nodes']} nodes, {len(each['rules'])} rules")
         if exit_code(each):
-            show_verified(each, console)
+            show_verified(each, line)
     made, asked = len(facts["variants"]), facts["asked"]
     if made < asked:
-        console.print(f"{made} of {asked}: no more variants were found with these rules and steps", highlight=False)
+        line(f"{made} of {asked}: no more variants were found with these rules and steps")

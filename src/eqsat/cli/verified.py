@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from eqsat.cli.arrays import read_arrays
-from eqsat.cli.console import Console, escape
+from eqsat.cli.console import Line
 from eqsat.cli.options import Verification
 from eqsat.errors import ModelError
 from eqsat.extraction.costs import Cost, as_tuple, figure
@@ -101,19 +101,16 @@ def exit_code(facts: dict[str, Any]) -> int:
     return UNPROVED if facts.get("verified", {}).get("proves_nothing") else 0
 
 
-def show_verified(facts: dict[str, Any], console: Console) -> None:
+def show_verified(facts: dict[str, Any], line: Line) -> None:
     """Print the result of a comparison, and the inputs on which it was made."""
-
-    def line(text: str) -> None:
-        console.print(text, highlight=False, soft_wrap=True)
 
     for difference in facts["differences"]:
         line(
-            f"output {escape(difference['output'])}: largest difference {told_number(difference['absolute'])}, "
+            f"output {difference['output']}: largest difference {told_number(difference['absolute'])}, "
             f"relative {told_number(difference['relative'])}"
         )
     for head, text in told_verified(facts):
-        line(f"{escape(head)} {escape(text)}")
+        line(f"{head} {text}")
 
 
 def told_verified(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -14,9 +14,9 @@ from eqsat.egraph.schedule import Schedule
 from eqsat.errors import ArgumentError, EqsatError
 from eqsat.onnx.files import Given
 from eqsat.onnx.optimize import acting_rules, run
-from eqsat.onnx.partition import partition
+from eqsat.onnx.partitioning import partition
 from eqsat.onnx.upgrade import at_opset
-from eqsat.onnx.verify import differing, verify
+from eqsat.onnx.verification import differing, verify
 from eqsat.pipeline.extract import Extraction
 from eqsat.pipeline.options import ModelKeywords, Options, Rules, takes
 from eqsat.rules import default

@@ -1,7 +1,9 @@
 """The IR: a Relay-style graph of typed tensor operators."""
 
 import builtins
+import typing
 
+from eqsat.lazy import load_name
 from eqsat.relay import (
     adt,
     analysis,
@@ -14,9 +16,7 @@ from eqsat.relay import (
     interpreter,
     loops,
     op,
-    prelude,
     scope_builder,
-    testing,
     transform,
     ty,
 )
@@ -53,8 +53,6 @@ from eqsat.relay.expr import (
 from eqsat.relay.module import IRModule
 from eqsat.relay.op import *  # type: ignore[no-redef]  # noqa: F403 - relay.add is relay.op.add
 from eqsat.relay.op.contrib import cmsisnn, dnnl, tensorrt  # noqa: F401 - registers passes and pattern tables
-from eqsat.relay.parser import Span, fromtext, parse, parse_expr
-from eqsat.relay.prelude import Prelude
 from eqsat.relay.references import RefCreate, RefRead, RefWrite
 from eqsat.relay.scope_builder import ScopeBuilder
 from eqsat.relay.ty import (
@@ -73,6 +71,23 @@ from eqsat.relay.ty import (
 from eqsat.relay.visitor import ExprFunctor, ExprMutator, ExprVisitor
 from eqsat.relay.viz import viz
 
+if typing.TYPE_CHECKING:
+    from eqsat.relay import prelude, testing
+    from eqsat.relay.parser import Span, fromtext, parse, parse_expr
+    from eqsat.relay.prelude import Prelude
+
+_MODULE_OF = {
+    "Prelude": "prelude",
+    "Span": "parser",
+    "fromtext": "parser",
+    "parse": "parser",
+    "parse_expr": "parser",
+    "parser": "parser",
+    "prelude": "prelude",
+    "testing": "testing",
+}
+"""What is loaded on first use."""
+
 __all__ = [
     "Any", "Call", "Clause", "Constant", "Constructor", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor",
     "FuncType", "Function", "GlobalTypeVar", "GlobalVar", "IRModule", "If", "IncompleteType", "Let", "Match", "Op",
@@ -85,6 +100,11 @@ __all__ = [
 ]  # fmt: skip
 # ``from eqsat.relay import *`` leaves Python's own ``abs``, ``max`` and so on as they are
 __all__ += sorted({*vars(op)["__all__"]} - {*dir(builtins)})
+
+
+def __getattr__(name: str) -> typing.Any:
+    """What is not loaded yet."""
+    return load_name(__name__, _MODULE_OF, name)
 
 
 def __dir__() -> list[str]:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.polynomial.chebyshev import chebinterpolate, chebval
 
 from eqsat.relay.op.denotation import by_name
 from eqsat.relay.op.op import Builder, Field, OpPattern, define
@@ -113,17 +112,25 @@ def _far(u: Any) -> Any:
     return np.array([math.erfc(v) * math.exp(v * v) for v in x])
 
 
-_NEAR, _FAR = chebinterpolate(_near, 14), chebinterpolate(_far, 26)
+@cache
+def _interpolants() -> tuple[Any, Any]:
+    """The coefficients for :func:`_near` and :func:`_far`."""
+    from numpy.polynomial.chebyshev import chebinterpolate
+
+    return chebinterpolate(_near, 14), chebinterpolate(_far, 26)
 
 
 @by_name("erf")
 def erf_of(data: Any) -> Any:
     """Elementwise erf(x) as float64, accurate to about 1e-15."""
+    from numpy.polynomial.chebyshev import chebval
+
+    of_near, of_far = _interpolants()
     x = np.asarray(data, np.float64)
     size = np.minimum(np.abs(x), _END)
     square = size * size
-    near = size * chebval(square * (2 / _SPLIT**2) - 1, _NEAR)
-    far = 1 - np.exp(-square) * chebval((size - _SPLIT) * (2 / (_END - _SPLIT)) - 1, _FAR)
+    near = size * chebval(square * (2 / _SPLIT**2) - 1, of_near)
+    far = 1 - np.exp(-square) * chebval((size - _SPLIT) * (2 / (_END - _SPLIT)) - 1, of_far)
     return np.copysign(np.where(size < _SPLIT, near, far), x)
 
 

@@ -1,8 +1,8 @@
 """Passes over modules, under Relay's names. Higher layers register theirs as ``relay.transform.<name>``."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from eqsat.lazy import load_name
 from eqsat.registry import get_global_func
 from eqsat.relay.transform.base import (
     FunctionPass,
@@ -102,13 +102,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """A pass that is not loaded yet, or that a higher layer has registered."""
-    if name in _MODULE_OF:
-        globals()[name] = make = getattr(import_module(f"eqsat.relay.transform.{_MODULE_OF[name]}"), name)
-    else:
-        make = get_global_func(f"relay.transform.{name}", allow_missing=True)
-    if make is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return make
+    registered = None if name in _MODULE_OF else get_global_func(f"relay.transform.{name}", allow_missing=True)
+    return registered or load_name(__name__, _MODULE_OF, name)
 
 
 def __dir__() -> list[str]:
