@@ -25,7 +25,7 @@ from onnx.reference import ReferenceEvaluator
 
 from eqsat.errors import EqsatError
 from eqsat.onnx import export_model, from_bytes, import_model, run
-from eqsat.onnx.verify import compare
+from eqsat.onnx.verification import compare
 
 RANDOM = {
     "Bernoulli",

@@ -29,7 +29,7 @@ from eqsat.extraction.costs import as_tuple
 from eqsat.onnx.feeds import runnable_inputs
 from eqsat.onnx.files import to_proto
 from eqsat.onnx.imported import constant_initializers
-from eqsat.onnx.verify import compare
+from eqsat.onnx.verification import compare
 
 MODELS = sorted((Path(__file__).parents[1] / "tests" / "data" / "exports").glob("*.onnx"))
 TOLERANCE = 1e-3

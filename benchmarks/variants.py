@@ -16,7 +16,7 @@ from pathlib import Path
 
 import eqsat.onnx
 from eqsat import rules
-from eqsat.onnx.verify import differing
+from eqsat.onnx.verification import differing
 
 FOLDER = Path(__file__).parents[1] / "tests" / "data" / "variants"
 OPT_IN = {"algebra": rules.finite, "qkv_merge": rules.merge}
