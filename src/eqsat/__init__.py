@@ -88,7 +88,7 @@ _NEEDS = {"onnx": "onnx_ir", "torch": "torch"}
 
 _registry.register_later("eqsat.frontend", "relay.frontend.from_onnx")
 _registry.register_later("eqsat.layers.optimize", "relay.transform.EqualitySaturation")
-_registry.register_later("eqsat.relay.std", "ir.Module_ImportFromStd")
+_registry.register_later("eqsat.relay.standard", "ir.Module_ImportFromStd")
 _registry.register_later(
     "eqsat.relay.op.contrib.cmsisnn",
     "relay.ext.cmsisnn.transform.CMSISNNFusePads",

@@ -116,6 +116,7 @@ class Engine:
 
     def __init__(self) -> None:
         library = _library()
+        _keep(None)
         self._commands = library
         self._span = library.RustSpan("eqsat", 0, 0)
         self._egraph = library.EGraph()
@@ -134,13 +135,12 @@ class Engine:
     def close(self) -> None:
         """Free the engine's memory; it can no longer be used.
 
-        To free a small database takes ten milliseconds or more. The main thread keeps the last one that it closed, in
-        case that the process ends before it closes another.
+        To free a small database takes ten milliseconds or more. The main thread keeps one until it makes another
+        engine, in case that the process ends before.
         """
-        global _kept
-        database, self._egraph = self._egraph, None
-        if self._row_count <= _SMALL and threading.current_thread() is threading.main_thread():
-            _kept = database
+        if self._row_count <= _SMALL:
+            _keep(self._egraph)
+        self._egraph = None
         self._unlink()
 
     def forget(self) -> None:
@@ -307,7 +307,7 @@ _open: weakref.WeakSet[Engine] = weakref.WeakSet()
 """The engines of this process."""
 
 _kept: Any = None
-"""The database of the small engine that the main thread closed last."""
+"""The database of a small engine that the main thread has closed."""
 
 _loaded: Any = None
 """Egglog's bindings, once they are loaded."""
@@ -393,6 +393,13 @@ def _after_fork() -> None:
     _never_free(_kept)
     for engine in _open:
         engine.forget()
+
+
+def _keep(database: Any) -> None:
+    """Keep a database in the place of the one that is kept, if this is the main thread, which alone may free them."""
+    global _kept
+    if threading.current_thread() is threading.main_thread():
+        _kept = database
 
 
 def _never_free(database: Any) -> None:

@@ -9,7 +9,7 @@ from eqsat.relay.adt import Constructor
 from eqsat.relay.expr import GlobalVar
 from eqsat.relay.module import IRModule
 from eqsat.relay.parser import parse
-from eqsat.relay.std import standard_module
+from eqsat.relay.standard import standard_module
 from eqsat.relay.ty import GlobalTypeVar
 
 _DTYPES = ("float32", "float16", "float64", "int32", "uint8", "int8", "int16", "uint16", "int64")
