@@ -70,7 +70,7 @@ def test_importing_eqsat_loads_nothing_of_it_yet() -> None:
         "eqsat",
         "eqsat.collector",
         "eqsat.errors",
-            "eqsat.lazy",
+        "eqsat.lazy",
         "eqsat.registry",
     }
     assert not found & (THIRD_PARTY | NEVER)
@@ -114,7 +114,9 @@ def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
         assert name in cli.commands
 
 
-@pytest.mark.parametrize("package", [eqsat, eqsat.onnx, eqsat.relay, eqsat.relay.transform], ids=lambda package: package.__name__)
+@pytest.mark.parametrize(
+    "package", [eqsat, eqsat.onnx, eqsat.relay, eqsat.relay.transform], ids=lambda package: package.__name__
+)
 def test_what_is_loaded_later_is_what_type_checkers_see(package: ModuleType) -> None:
     (block,) = [node for node in ast.parse(inspect.getsource(package)).body if isinstance(node, ast.If)]
     seen = {
