@@ -318,6 +318,38 @@ def test_a_short_chain_costs_no_more_than_a_long_one(link: Callable[[Any, int], 
         assert eqsat.extract(eqsat.saturate(chain(link, length))).cost <= longest + (length % 2)
 
 
+INTEGERS: dict[str, tuple[Callable[[Any, int, str], Any], int]] = {
+    "lines": (lambda x, link, dtype: relay.const(link, dtype) - x * relay.const(3, dtype), 2),
+    "multiples": (lambda x, link, dtype: x * relay.const(3, dtype) + x * relay.const(link, dtype), 1),
+    "bounds": (
+        lambda x, link, dtype: relay.minimum(
+            relay.maximum(x, relay.const(link, dtype)), relay.const(100 - link, dtype)
+        ),
+        1,
+    ),
+    "clips": (lambda x, link, dtype: relay.clip(x, -1000.0, 100.5 - link / 2), 1),
+    "bounds of sums": (lambda x, link, dtype: relay.maximum(x + relay.const(9, dtype), relay.const(link, dtype)), 80),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64"])
+@pytest.mark.parametrize("what", INTEGERS)
+def test_chains_of_integers_are_exact(what: str, dtype: str) -> None:
+    """Sums and products wrap, so that bounds do not pass them."""
+    link, cost = INTEGERS[what]
+    x = graph = relay.var("x", shape=(64,), dtype=dtype)
+    for place in range(40):
+        graph = link(graph, place, dtype)
+    saturation = eqsat.saturate(graph)
+    assert saturation.stop_reason == "saturated"
+    assert saturation.node_count <= 5 * 40
+    best = eqsat.extract(saturation)
+    assert best.cost <= cost
+    limits = np.iinfo(dtype)
+    data = {x: RNG.integers(limits.min, limits.max, 64, dtype=dtype, endpoint=True)}
+    np.testing.assert_array_equal(evaluate(best.expr, data), evaluate(graph, data))
+
+
 def test_multiples_of_integers_meet_whatever_their_signs() -> None:
     x = relay.var("x", shape=(4, 8), dtype="int32")
     graph = x

@@ -5,7 +5,8 @@ and every step is a run of the engine. Here each node is told as ``base * scale 
 is told so of its operands. Scalars also leave sums and products with what comes from elsewhere. What ends a long chain
 gets that form as e-nodes, and rules no longer see the links, which nothing else reads. What ends a short one gets it
 beside what it is, where rules would not find it: bounds do not pass scales and shifts by rules. Transposes and views
-leave long runs of elementwise operators before (:mod:`eqsat.egraph.view_runs`).
+leave long runs of elementwise operators before (:mod:`eqsat.egraph.view_runs`). Sums and products of integers wrap, and
+so are exact, but no bound passes them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.given_graph import Composed, Fold, GivenGraph, Node
 from eqsat.egraph.nodes import Nodes
 from eqsat.egraph.product_runs import move_shifts
-from eqsat.egraph.runs import Runs, is_static_float
+from eqsat.egraph.runs import Runs, is_static_number
 from eqsat.egraph.scales import is_moderate, is_scale
 from eqsat.egraph.slice_runs import join_parts
 from eqsat.egraph.view_runs import move_views
@@ -30,6 +31,9 @@ from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Op
 from eqsat.relay.op.nn.window import SPATIAL, channels_first, takes_data_only
 from eqsat.relay.ty import TensorType, TupleType
+
+_MOST = 2.0**53
+"""The whole numbers below are floats."""
 
 LONG = 32
 """Links from which on a chain is composed. On a shorter one rules are quick, and they know more ways to write it."""
@@ -112,7 +116,7 @@ class Chains(Runs[_Form]):
     def __init__(self, graph: GivenGraph):
         self._computed = graph.computed
         self._array = graph.array
-        self._are_float: dict[int, bool] = {}  # by types
+        self._are_numbers: dict[int, bool] = {}  # by types
         symbols = graph.vocabulary.symbols
         self._large: set[int] = set()  # of constants, too large to be computed now
         self._absorbing: set[int] = set()  # products with constant weights
@@ -121,7 +125,7 @@ class Chains(Runs[_Form]):
 
     def follow(self, node: Node, name: str, op: Op | None, value: Any) -> None:
         graph, children = self.graph, node.children
-        if not all(map(self._is_float, children[1:] if name == "where" else children)):
+        if not all(map(self._holds_numbers, children[1:] if name == "where" else children)):
             return
         constants = [graph.constants.get(child) for child in children]
         if all(child in graph.constants or child in self._large for child in children):
@@ -161,6 +165,8 @@ class Chains(Runs[_Form]):
     def _calls(self, form: _Form) -> list[tuple[str, dict[str, Any], int | None]]:
         """The calls of a form, innermost first: operator, attributes, and the atom of a second operand."""
         low, high = self._number(form.low), self._number(form.high)
+        if self._wraps(form.core) and None in (low, high):
+            low = high = None  # a bound of integers is infinite nowhere
         calls: list[tuple[str, dict[str, Any], int | None]] = [
             (name, {}, constant)
             for name, constant in (
@@ -187,25 +193,35 @@ class Chains(Runs[_Form]):
     def _shape(self, handle: int) -> tuple[int, ...]:
         return self._tensor(handle).concrete_shape
 
-    def _is_float(self, handle: int) -> bool:
+    def _holds_numbers(self, handle: int) -> bool:
         ty = self.type(handle)
-        if id(ty) not in self._are_float:  # a tuple of many fields is asked for by each projection of it
+        if id(ty) not in self._are_numbers:  # a tuple of many fields is asked for by each projection of it
             fields = ty.fields if isinstance(ty, TupleType) else [ty]
-            self._are_float[id(ty)] = all(map(is_static_float, fields))
-        return self._are_float[id(ty)]
+            self._are_numbers[id(ty)] = all(map(is_static_number, fields))
+        return self._are_numbers[id(ty)]
 
     def _number(self, constant: int | None) -> float | None:
-        """The only number of a constant without axes."""
-        return None if constant is None or self._array(constant).shape else float(self._array(constant))
+        """The only number of a constant without axes, if a float can say it."""
+        if constant is None or self._array(constant).shape:
+            return None
+        number = float(self._array(constant))
+        return number if abs(number) < _MOST or not self._is_whole(constant) else None
+
+    def _is_whole(self, constant: int) -> bool:
+        return self._array(constant).dtype.kind in "iu"
+
+    def _wraps(self, handle: int) -> bool:
+        """Whether a value is of integers: their sums and products are modulo a power of two, and keep no order."""
+        return "int" in self._tensor(handle).dtype
 
     def _filled(self, value: float, like: int) -> int:
         """A number of the dtype of a handle."""
-        return self.graph.filled(value, self._tensor(like).dtype)
+        return self.graph.filled(int(value) if self._wraps(like) else value, self._tensor(like).dtype)
 
     def _has_scale(self, form: _Form) -> bool:
         """Whether the scale of a form is one that loses nothing, and is nowhere 0."""
-        if form.scale is None:
-            return False
+        if form.scale is None or self._is_whole(form.scale):
+            return form.scale is not None
         scale, shift = self._array(form.scale), None if form.shift is None else self._array(form.shift)
         return bool(np.all(scale)) and is_scale(scale, shift, scale.dtype)
 
@@ -236,6 +252,8 @@ class Chains(Runs[_Form]):
         if name in ("maximum", "minimum") and any(each is not None for each in constants):
             number = 0 if constants[0] is not None else 1
             return self._bounded(forms[1 - number], name, constants[number])
+        if name == "divide" and self._wraps(children[0]):
+            return None
         if name in ("multiply", "divide") and None not in others:
             return self._scaled(data, others[0], name)
         if name == "multiply" and constants[0] is not None:
@@ -262,7 +280,7 @@ class Chains(Runs[_Form]):
             chooses_shift: Whether it does so only where the scales are equal.
         """
         one, other = forms
-        if one.core != other.core or any(map(_is_bounded, forms)):
+        if one.core != other.core or any(map(_is_bounded, forms)) or (chooses_shift and self._wraps(one.core)):
             return None
         if chooses_shift and one.scale != other.scale:
             return None
@@ -286,6 +304,7 @@ class Chains(Runs[_Form]):
             or not isinstance(result, TensorType)
             or attrs.layout != channels_first(rank - 2)
             or not constants
+            or self._wraps(form.core)
         ):
             return None
         if any(dim != 1 for array in constants for dim in array.shape[::-1][: rank - 2]):
@@ -329,6 +348,8 @@ class Chains(Runs[_Form]):
             shift = self._computed(name, *[zero if each.shift is None else each.shift for each in forms])
             leaves = shift is not None
         else:
+            if self._wraps(one.core):
+                return None
             shift = one.shift
             is_none = scale is None and shift is None
             leaves = not is_none and shift == other.shift and (scale is None or bool(np.all(scale > 0)))
@@ -390,6 +411,8 @@ class Chains(Runs[_Form]):
         return scale.dtype.itemsize >= 4 and is_moderate(scale)
 
     def _shifted(self, form: _Form, by: int | None) -> _Form | None:
+        if _is_bounded(form) and self._wraps(form.core):
+            return None
         found = _each(form, ("shift", "low", "high"), lambda constant: self._computed("add", constant, by))
         found.setdefault("shift", by)
         return None if None in found.values() else form._replace(**found)
@@ -397,7 +420,7 @@ class Chains(Runs[_Form]):
     def _scaled(self, form: _Form, by: int | None, name: str = "multiply") -> _Form | None:
         unit = self._filled(1.0, form.core) if form.scale is None else form.scale
         scale = self._computed(name, unit, by)
-        if by is None or scale is None:
+        if by is None or scale is None or (_is_bounded(form) and self._wraps(form.core)):
             return None
         found = self._with_bounds_scaled(form._replace(scale=scale), by, name)
         found = found and self._multiplied(found, ("shift",), name, by)
@@ -444,8 +467,15 @@ class Chains(Runs[_Form]):
             return None
         for name, bound in (("maximum", attrs.a_min), ("minimum", attrs.a_max)):
             if found is not None and np.isfinite(bound):
-                found = self._bounded(found, name, self._filled(bound, form.core))
+                found = self._bounded(found, name, self._filled(self._in_range(bound, form.core), form.core))
         return found
+
+    def _in_range(self, bound: float, of: int) -> float:
+        """A bound of a clip as it is for a value: that of integers is one of their range."""
+        if not self._wraps(of):
+            return bound
+        limits = np.iinfo(self._tensor(of).dtype)
+        return min(max(int(bound), int(limits.min)), int(limits.max))
 
     def _opposite(self, form: _Form) -> _Form | None:
         return self._scaled(form, self._filled(-1.0, form.core))
@@ -460,7 +490,7 @@ class Chains(Runs[_Form]):
         scales = [unit if each.scale is None else each.scale for each in (one, other)]
         signs = {sign for scale in scales for sign in np.unique(np.sign(self._array(scale))).tolist()}
         scale = self._computed("add", *scales)
-        if one.core != other.core or len(signs) != 1 or scale is None:
+        if one.core != other.core or (len(signs) != 1 and not self._wraps(one.core)) or scale is None:
             return None
         found: _Form | None = one._replace(scale=scale)
         if found is not None and other.shift is not None:

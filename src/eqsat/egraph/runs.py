@@ -19,6 +19,7 @@ from eqsat.relay.relations import call_type
 from eqsat.relay.ty import TensorType, Type, is_static
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
+_INTEGERS = tuple([f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)])
 
 
 class _Draft(NamedTuple):
@@ -187,3 +188,8 @@ class Runs(dict[int, RunT], Generic[RunT]):
 def is_static_float(ty: Type | None) -> bool:
     """Whether a value is a tensor of floating-point numbers whose size is known."""
     return isinstance(ty, TensorType) and is_static(ty) and ty.dtype in _FLOATS
+
+
+def is_static_number(ty: Type | None) -> bool:
+    """Whether a value is a tensor of floating-point numbers or integers whose size is known."""
+    return isinstance(ty, TensorType) and is_static(ty) and ty.dtype in (*_FLOATS, *_INTEGERS)
