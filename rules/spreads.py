@@ -9,16 +9,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqsat.egraph.author import attrs_of, constants, like, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Array, Rewrite, RuleSet
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple
 from eqsat.relay.op import cumsum, expand_dims, gather_nd, logical_and, negative, shape_of, strided_slice, take
 from eqsat.relay.op.index import slice_bounds
-from eqsat.relay.ty import TensorType
+from eqsat.relay.op.types import axis_index
+from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.operators import binary, view
-from eqsat.rules.ranges import along, compares_places, down, is_of_each, is_one_size, length, long_axis, ordered, spread
+from eqsat.rules.ranges import (
+    along,
+    compares_places,
+    down,
+    is_of_each,
+    is_one_size,
+    length,
+    long_axis,
+    ordered,
+    sizes,
+    spread,
+)
+from eqsat.rules.shape import broadcasts
 from eqsat.rules.types import is_integer, is_scalar, rank_of, same_dtype
 from eqsat.rules.values import attribute, filled, minus_one, one, scalar, zero
 
@@ -32,11 +45,65 @@ def again(data: DFPattern, root: DFPattern) -> DFPattern:
 
 
 repeated, number = spread(x), spread(c)
-both = binary(repeated, is_op("dyn.broadcast_to")(y, more_sizes))
+other_repeated = is_op("dyn.broadcast_to")(y, more_sizes)
+both = binary(repeated, other_repeated)
 with_number, number_first = binary(y, number), binary(number, y)
+with_repeated, repeated_first = binary(y, repeated), binary(repeated, y)
 spaced = expand_dims(repeated)
 summed = cumsum(spread(zero))
 is_number = when(is_scalar, type_of(c))
+tiled = is_op("dyn.tile")(x, sizes)
+part = strided_slice(repeated)
+both_joined = is_op("concatenate")(is_tuple((repeated, other_repeated)))
+summed_along = cumsum(repeated)
+looked_up = take(y, repeated)
+
+
+def repeats_ones(whole: TensorType, ty: TensorType) -> bool:
+    """Guard: only axes of one element are repeated."""
+    pairs = zip(ty.shape, whole.shape, strict=False)
+    return rank_of(ty) == rank_of(whole) and all(dim == 1 or is_one_size(dim, of) for dim, of in pairs)
+
+
+def lengths(ty: TensorType, sizes: TensorType) -> Array | Refusal:
+    """The sizes of all axes."""
+    if not is_static(ty) or sizes.shape != (rank_of(ty),):
+        return refuse("a dimension is not known, or axes are added")
+    return np.asarray(ty.concrete_shape, sizes.dtype)
+
+
+def slices_unrepeated(attrs: Attrs, ty: TensorType, whole: TensorType) -> bool:
+    """Guard: a slice takes parts of axes along which nothing is repeated."""
+    return rank_of(ty) == rank_of(whole) and all(
+        is_one_size(ty.shape[axis], whole.shape[axis]) for axis, *_ in slice_bounds(attrs, rank_of(ty))
+    )
+
+
+def keeps_axis(attrs: Attrs, ty: TensorType, whole: TensorType) -> bool:
+    """Guard: an operator works along an axis along which nothing is repeated."""
+    axis = axis_index(attrs.axis or 0, rank_of(whole))
+    return rank_of(ty) == rank_of(whole) and is_one_size(ty.shape[axis], whole.shape[axis])
+
+
+def joins_unrepeated(attrs: Attrs, *types: TensorType) -> bool:
+    """Guard: what is joined has equal shapes but for the axis, along which nothing is repeated, also before that."""
+    first, second, whole, other = types
+    if not keeps_axis(attrs, first, whole) or not keeps_axis(attrs, second, other):
+        return False
+    axis = axis_index(attrs.axis, rank_of(whole))
+    pairs = zip(first.shape, second.shape, strict=True)
+    return all(at == axis or is_one_size(one, two) for at, (one, two) in enumerate(pairs))
+
+
+def has_all_axes(attrs: Attrs, ty: TensorType, whole: TensorType) -> bool:
+    """Guard: indices of a gather have as many axes before they are repeated."""
+    return attrs.axis is not None and not attrs.batch_dims and rank_of(ty) == rank_of(whole)
+
+
+def repeats_result(whole: TensorType, *operands: TensorType) -> bool:
+    """Guard: a result would be smaller if an operand were not repeated."""
+    return not broadcasts(whole, *operands)
+
 
 # ---- neighbours in a range
 
@@ -120,7 +187,49 @@ def causal(name: str, whole: DFPattern, result: DFPattern) -> Rewrite:
 spreads = RuleSet(
     "spreads",
     [
+        rewrite(
+            "tile-of-ones-by-sizes",
+            tiled,
+            is_op("dyn.broadcast_to")(x, sizes * compute(lengths, type_of(x), type_of(sizes))),
+            when(repeats_ones, type_of(tiled), type_of(x)),
+        ),
+        rewrite(
+            "slice-of-repeated",
+            part,
+            again(like(part, x), part),
+            when(slices_unrepeated, attrs_of(part), type_of(x), type_of(repeated)),
+        ),
+        rewrite(
+            "join-of-repeated",
+            both_joined,
+            again(like(both_joined, is_tuple((x, y))), both_joined),
+            when(joins_unrepeated, attrs_of(both_joined), *map(type_of, (x, y, repeated, other_repeated))),
+        ),
+        rewrite(
+            "sums-of-repeated",
+            summed_along,
+            again(like(summed_along, x), summed_along),
+            when(keeps_axis, attrs_of(summed_along), type_of(x), type_of(repeated)),
+        ),
+        rewrite(
+            "take-by-repeated",
+            looked_up,
+            again(like(looked_up, y, x), looked_up),
+            when(has_all_axes, attrs_of(looked_up), type_of(x), type_of(repeated)),
+        ),
         rewrite("function-of-repeated", both, again(like(both, x, y), both)),
+        *[
+            rewrite(
+                f"function-{name}",
+                whole,
+                again(like(whole, *args), whole),
+                when(repeats_result, type_of(whole), type_of(x), type_of(y)),
+            )
+            for name, whole, args in (
+                ("with-repeated", with_repeated, (y, x)),
+                ("of-repeated-and-more", repeated_first, (x, y)),
+            )
+        ],
         rewrite("function-with-repeated-number", with_number, again(like(with_number, y, c), with_number), is_number),
         rewrite("function-of-repeated-number", number_first, again(like(number_first, c, y), number_first), is_number),
         rewrite(

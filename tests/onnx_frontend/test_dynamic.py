@@ -266,6 +266,30 @@ PLACED = """(int64[batch,seq] ids) => (float[batch,seq,2,4] y) {
 }"""
 
 
+def test_positions_that_are_repeated_for_each_of_a_batch_are_looked_up_once() -> None:
+    """As are where sequences begin, which is computed of neighbours: known, before all is repeated."""
+    text = """(float[batch,4,8] x) => (float[batch,4,8] z) {
+        s = Shape (x)  b = Gather (s, front)  repeats = Concat <axis = 0> (b, once)  p = Tile (places, repeats)
+        table = Gather (weight, p)  y = Add (x, table)
+        first = Slice (p, front, once, once)  before = Sub (first, one)  all = Concat <axis = 1> (before, p)
+        left = Slice (all, front, end, once)  gaps = Sub (p, left)  jumps = Greater (gaps, one)
+        number = Cast <to = 7> (jumps)  sums = CumSum (number, one)  same = Equal (sums, zero)
+        shown = Unsqueeze (same, last)  z = Where (shown, y, none)
+    }"""
+    proto = with_constants(with_weights(parsed(text), weight=(6, 8)), places=[[0, 1, 2, 3]], front=[0], once=[1])
+    with_constants(proto, one=1, zero=0, end=[4], last=[2], none=0.0)
+    after = optimized(proto)
+    assert operators(after.graph) == {"Add": 1}
+    assert agree(proto, after, rows(1, 4, 8), rows(3, 4, 8))
+
+
+def test_what_is_repeated_as_often_as_sizes_say_stays_so() -> None:
+    proto = parsed("(float[n,2] x, int64[2] r) => (float[a,b] y) { t = Tile (x, r) u = Neg (t) y = Neg (u) }")
+    after = optimized(proto)
+    assert operators(after.graph) == {"Tile": 1}
+    assert agree(proto, after, {**rows(3, 2), "r": np.array([2, 3])})
+
+
 def test_a_sum_with_the_part_of_a_table_has_the_size_of_what_meets_it() -> None:
     """The part is as long as the words are, or the table: where the sum exists, it is as long as the words."""
     proto = with_weights(parsed(PLACED), table=(9, 8), embedding=(16, 8))

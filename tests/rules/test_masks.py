@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import eqsat
 from eqsat import relay, rules
-from eqsat.egraph.number_levels import AVERAGING, DEFINED, WEIGHING
+from eqsat.egraph.number_levels import AVERAGING, BOUNDED, DEFINED, WEIGHING
 from eqsat.errors import EqsatError
 from eqsat.relay.expr import Call, Constant, Expr
 from eqsat.relay.infer import infer_type
@@ -89,6 +89,13 @@ def test_guarded_attention_is_found_where_its_scales_differ_by_rounding() -> Non
 
     weights = relay.where(relay.isnan(soft(1, 1, root * root)), const(np.float32(0)), soft(root, root, 1))
     assert operators(eqsat.optimize(relay.nn.matmul(weights, value))) == ["nn.masked_attention"]
+
+
+def test_capped_scores_are_above_a_mask_of_the_least_number() -> None:
+    scores = relay.nn.matmul(query, relay.transpose(key, (0, 1, 3, 2))) * const(np.float32(0.35))
+    capped = relay.tanh(scores) * const(np.float32(50))
+    best = eqsat.optimize(relay.nn.matmul(relay.nn.softmax(capped + hides(LEAST)), value))
+    assert sorted(operators(best)) == ["nn.masked_attention", "where"]
 
 
 EARLIER = np.tril(np.ones((4, 5), bool))
@@ -195,6 +202,7 @@ def test_operators_that_are_said_to_give_real_numbers_do(name: str) -> None:
         made += 1
         if found.dtype.kind == "f":
             assert np.all(np.isfinite(found)), call
+            assert name not in BOUNDED or np.all(np.abs(found) <= 1), call
     assert made
 
 

@@ -25,6 +25,7 @@ from eqsat.relay.op import (
     strided_slice,
     subtract,
     take,
+    tile,
 )
 from eqsat.relay.op.draw import Draw
 from eqsat.relay.ty import TensorType
@@ -56,6 +57,45 @@ def of_two(draw: Draw) -> Any:
 def with_number(draw: Draw, is_first: bool) -> Any:
     given = repeated(const(np.float32(draw.rng.randint(-2, 2))))
     other = part(draw, "y") if draw.chance(0.5) else const(np.float32(draw.rng.randint(-2, 2)))
+    operator = draw.rng.choice((add, multiply, subtract, greater))
+    return operator(given, other) if is_first else operator(other, given)
+
+
+def tiled(draw: Draw) -> Any:
+    """What is repeated along its axes of one element, or along a new one, and rarely along another axis."""
+    rows, columns = (expand_dims(size(open_data(), axis), axis=0) for axis in (0, 1))
+    once, width = const([1], "int64"), draw.rng.randint(1, 3)
+    data = Var("x", TensorType(draw.rng.choice(((1, width), (1, 1), (width,), (width, 1)))))
+    repeats = [once, rows, columns] if draw.chance(0.1) else draw.rng.choice(([rows, once], [columns, rows, once]))
+    return tile(data, concatenate(repeats, axis=0))
+
+
+def rows_repeated(draw: Draw, label: str = "x") -> Any:
+    """A row, mostly, that is repeated for each row of a tensor."""
+    width = draw.rng.randint(1, 3)
+    data = Var(label, TensorType((draw.rng.choice((1, 1, OPEN[0])), width)))
+    rows = expand_dims(size(open_data(), 0), axis=0)
+    return broadcast_to(data, concatenate([rows, const([width], "int64")], axis=0))
+
+
+def along_repeated(draw: Draw, name: str) -> Any:
+    """An operator along an axis of what is repeated, mostly the one along which it is not."""
+    data, axis = rows_repeated(draw), draw.rng.choice((1, 1, -1, 0))
+    if name == "sums":
+        return cumsum(data, axis=axis)
+    if name == "join":
+        return concatenate([data, rows_repeated(draw, "y")], axis=axis)
+    return strided_slice(data, [draw.rng.randint(-2, 1)], [draw.rng.choice((1, 2, FAR))], [1], axes=[axis])
+
+
+def by_repeated(draw: Draw) -> Any:
+    index = const(np.asarray([[draw.rng.randint(0, 2) for _ in range(draw.rng.randint(1, 3))]]), "int64")
+    places = broadcast_to(index, shape_of(Var("like", TensorType((OPEN[0], index.data.shape[1]))), dtype="int64"))
+    return take(Var("table", TensorType((3, 3))), places, axis=draw.rng.randint(0, 1), mode="fast")
+
+
+def with_other(draw: Draw, is_first: bool) -> Any:
+    given, other = repeated(part(draw, "x")), part(draw, "y")
     operator = draw.rng.choice((add, multiply, subtract, greater))
     return operator(given, other) if is_first else operator(other, given)
 
@@ -112,7 +152,12 @@ def attending(draw: Draw, mask: str) -> Any:
 
 
 EXAMPLES: dict[str, Examples] = {
+    "tile-of-ones-by-sizes": tiled,
+    **{f"{name}-of-repeated": partial(along_repeated, name=name) for name in ("slice", "join", "sums")},
+    "take-by-repeated": by_repeated,
     "function-of-repeated": of_two,
+    "function-with-repeated": partial(with_other, is_first=False),
+    "function-of-repeated-and-more": partial(with_other, is_first=True),
     "function-with-repeated-number": partial(with_number, is_first=False),
     "function-of-repeated-number": partial(with_number, is_first=True),
     "axes-of-repeated": more_axes,

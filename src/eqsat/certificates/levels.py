@@ -10,6 +10,7 @@ from eqsat.egraph.number_levels import (
     ABOVE_HALF,
     ABOVE_LEAST,
     AVERAGING,
+    BOUNDED,
     CAPPED,
     DEFINED,
     MODEST,
@@ -93,7 +94,9 @@ class Levels:
                 children = self.terms.children[term]
                 scaled = zip(below, children[::-1], strict=True)
                 return CAPPED if any(each >= CAPPED and self._is_positive(by) for each, by in scaled) else 0
-            return REAL if least >= REAL else 0
+            if least < REAL:
+                return 0
+            return REAL if name not in BOUNDED else SMALL if holds_wide_floats(ty) else MODEST
         if name in AVERAGING:
             of = self.terms.type_of(self.terms.children[term][0])
             return REAL if least >= REAL and holds_some(of) else 0

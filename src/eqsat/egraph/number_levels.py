@@ -72,6 +72,9 @@ DEFINED = frozenset(
 )
 """Operators that give real numbers for real numbers."""
 
+BOUNDED = frozenset({"cos", "erf", "nn.hard_sigmoid", "nn.softmax", "sigmoid", "sign", "sin", "tanh"})
+"""Operators of those that give numbers between -1 and 1."""
+
 AVERAGING = frozenset(
     {
         "max",

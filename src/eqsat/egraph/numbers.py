@@ -13,6 +13,7 @@ from eqsat.egraph.number_levels import (
     ABOVE_HALF,
     ABOVE_LEAST,
     AVERAGING,
+    BOUNDED,
     CAPPED,
     DEFINED,
     LEVELS,
@@ -82,9 +83,9 @@ class Numbers:
             self._cover_call(node, symbol.op, children)
 
     def _cover_call(self, node: str, op: Op, children: list[str]) -> None:
+        wide = self.egraph.predicate(Test("type", "wide floating-point numbers", holds_wide_floats))
         if op.name in WEIGHING:
             self._all(node, children, CAPPED, REAL)
-            wide = self.egraph.predicate(Test("type", "wide floating-point numbers", holds_wide_floats))
             self._all(f"{node} (= t (ty e)) ({wide} t)", children, CAPPED, WHOLE)
         elif op.name == "add":
             self._all(node, children, CAPPED, CAPPED)
@@ -93,7 +94,9 @@ class Numbers:
                 for level in (REAL, ABOVE_LEAST, ABOVE_HALF):
                     self._rule(f"{node}{_known(children, level)} (>= l{modest} {MODEST})", str(level))
         elif op.name in DEFINED:
-            self._all(node, children, REAL, REAL)
+            self._all(node, children, REAL, MODEST if op.name in BOUNDED else REAL)
+            if op.name in BOUNDED:
+                self._all(f"{node} (= t (ty e)) ({wide} t)", children, REAL, SMALL)
             if op.name == "multiply":
                 for small in children:
                     self._rule(f"{node}{_known(children, WHOLE)} (>= l{small} {SMALL})", str(MODEST))
@@ -109,7 +112,6 @@ class Numbers:
         elif op.name == "nn.pad":
             self._least(node, children)
         elif op.name == "cast":
-            wide = self.egraph.predicate(Test("type", "wide floating-point numbers", holds_wide_floats))
             whole = self.egraph.predicate(Test("type", "whole numbers", holds_whole_numbers))
             self._rule(f"{node} (= t (ty e)) ({wide} t) (= u (ty c0)) ({whole} u)", str(WHOLE))
         elif op.has(Trait.MOVES):

@@ -303,9 +303,11 @@ def _to_expand_like(call: Call, target: Target) -> OnnxNode:
 @imports("Tile")
 def _tile(source: Source) -> Result:
     data, repeats = source.arguments(2)
-    reps = source.integers(repeats)
-    source.require(len(reps) == source.rank(data), "its repeats are not one for each dimension")
-    return build("tile", data, reps=reps)
+    one_each = source.static_shape(repeats) == (source.rank(data),)
+    source.require(one_each, "its repeats are not one for each dimension")
+    if not isinstance(repeats, Constant):
+        return build("dyn.tile", data, repeats)
+    return build("tile", data, reps=source.integers(repeats))
 
 
 @exports("tile")
@@ -314,6 +316,11 @@ def _to_tile(call: Call, target: Target) -> OnnxNode:
     rank = target.rank(data)
     target.require(len(reps) <= rank, call, "it repeats along more dimensions than there are")
     return OnnxNode("Tile", [data, target.integers((1,) * (rank - len(reps)) + reps)])
+
+
+@exports("dyn.tile")
+def _to_dynamic_tile(call: Call, target: Target) -> OnnxNode:
+    return OnnxNode("Tile", call.args)
 
 
 # ---- sequences that are taken apart or put together at once: a split's parts, the parts of a concatenation
