@@ -13,8 +13,9 @@ from eqsat.relay.op import concatenate, strided_slice
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType
 from eqsat.rules.shape import broadcasting
-from eqsat.rules.slices import Ranges, cut, gathers, ranges, scatters, slices
+from eqsat.rules.slices import Ranges, cut, gathers, ranges, slices
 from eqsat.rules.types import EmptyPattern, rank_of, same_dtype
+from eqsat.rules.writes import writes
 
 (x,) = variables("x")
 
@@ -161,4 +162,4 @@ concats = RuleSet(
     ],
 )
 
-joining = RuleSet("joining", [slices, scatters, concats, gathers, broadcasting])
+joining = RuleSet("joining", [slices, writes, concats, gathers, broadcasting])

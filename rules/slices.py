@@ -29,7 +29,7 @@ from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple_get_item
 from eqsat.relay.expr import Call, Expr, Op, TupleGetItem
-from eqsat.relay.op import expand_dims, scatter_nd, shape_of, split, strided_slice, take
+from eqsat.relay.op import expand_dims, shape_of, split, strided_slice, take
 from eqsat.relay.op.index import slice_bounds
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.op.rearrange import ndarray_size
@@ -39,7 +39,7 @@ from eqsat.rules.shape import reshaped
 from eqsat.rules.types import Shape, rank_of, static_shape
 from eqsat.rules.values import computed_parts
 
-x, updates = variables("x updates")
+(x,) = variables("x")
 (i,) = constants("i")
 
 Ranges = dict[int, range]
@@ -140,47 +140,6 @@ slices = RuleSet(
         rewrite("axes-of-slice-in-order", inner, cut(x, in_order, attrs_of(inner), type_of(x)), contracts=True),
         rewrite("slice-nothing", inner, x, when(keeps_order, attrs_of(inner), type_of(x)), contracts=True),
         rewrite("split-is-slice", part, cut(x, split_part, index_of(part), attrs_of(parts), type_of(x))),
-    ],
-)
-
-# ---- slices of what was written
-
-
-def rows_written(value: Array, attrs: Attrs) -> list[int]:
-    """The rows that a scatter replaces, in order; none if it does anything else with them."""
-    return value.ravel().tolist() if attrs.mode == "update" and value.ndim == 2 and len(value) == 1 else []
-
-
-def takes_the_written(value: Array, write: Attrs, attrs: Attrs, ty: TensorType) -> bool:
-    """Guard: a slice takes all rows that were written, in their order, and no others."""
-    taken, rows = in_order(attrs, ty), rows_written(value, write)
-    return not isinstance(taken, Refusal) and [*taken] == [0] and bool(rows) and rows == [*taken[0]]
-
-
-def writes_every_row(value: Array, attrs: Attrs, ty: TensorType) -> bool:
-    """Guard: every row is written, in order."""
-    rows = rows_written(value, attrs)
-    return bool(rows) and rows == [*range(len(rows))] and ty.shape[0] == len(rows)
-
-
-scattered = scatter_nd(x, i, updates)
-of_scattered = strided_slice(scattered)
-
-scatters = RuleSet(
-    "scatters",
-    [
-        rewrite(
-            "slice-of-what-was-written",
-            of_scattered,
-            updates,
-            when(takes_the_written, value_of(i), attrs_of(scattered), attrs_of(of_scattered), type_of(x)),
-        ),
-        rewrite(
-            "scatter-of-every-row",
-            scattered,
-            updates,
-            when(writes_every_row, value_of(i), attrs_of(scattered), type_of(x)),
-        ),
     ],
 )
 

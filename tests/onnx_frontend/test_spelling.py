@@ -515,7 +515,7 @@ def test_a_pool_over_all_of_space_needs_no_view_after_it(rank: int, pool: str) -
 
 @pytest.mark.parametrize(
     ("rows", "taken", "scatters"),
-    [("1,2,3", (1, 4), 0), ("1,2,3", (1, 3), 1), ("1,3,2", (1, 4), 1), ("0,1,2", (0, 5), 1)],
+    [("1,2,3", (1, 4), 0), ("1,2,3", (1, 3), 0), ("1,3,2", (1, 4), 1), ("0,2,1", (0, 5), 1)],
 )
 def test_a_slice_of_what_was_written_is_what_was_written(rows: str, taken: tuple[int, int], scatters: int) -> None:
     """As of a part that is replaced, where the same part is read again."""
@@ -533,6 +533,29 @@ def test_a_slice_of_what_was_written_is_what_was_written(rows: str, taken: tuple
     )
     result = optimized(proto)
     assert operators(result.graph).get("ScatterND", 0) == scatters
+    assert all(map(np.array_equal, outputs(result), outputs(proto)))
+
+
+SHIFTED = {
+    "by pairs": "w = ScatterND (ones, pairs, v) y = ScatterND (w, first, start)",
+    "turned": """t = Transpose (v) o = Transpose (ones) w = ScatterND (o, rows, t) b = Transpose (w)
+        y = ScatterElements <axis = 1> (b, column, start)""",
+}
+
+
+@pytest.mark.parametrize("written", SHIFTED.values(), ids=SHIFTED.keys())
+def test_a_row_that_is_shifted_by_writing_into_others_is_a_concatenation(written: str) -> None:
+    """As decoders get the tokens of what they are to give, behind the first one."""
+    proto = parsed(
+        f"""(int64[2,3] x) => (int64[2,3] y)
+        <int64[2,3] ones = {{1,1,1,1,1,1}}, int64[2,1] start = {{7,7}}, int64[2,1] column = {{0,0}},
+         int64[2,2,2] pairs = {{0,1,0,2,1,1,1,2}}, int64[2,1,2] first = {{0,0,1,0}}, int64[2,1] rows = {{1,2}},
+         int64[1] zero = {{0}}, int64[1] two = {{2}}, int64[1] one = {{1}}>
+        {{ v = Slice (x, zero, two, one) {written} }}""",
+        18,
+    )
+    result = optimized(proto)
+    assert operators(result.graph) == {"Slice": 1, "Concat": 1}
     assert all(map(np.array_equal, outputs(result), outputs(proto)))
 
 

@@ -28,6 +28,7 @@ from eqsat.relay.op import (
     repeat,
     reshape,
     reverse,
+    scatter_elements,
     scatter_nd,
     signed_one_hot,
     sort,
@@ -110,6 +111,27 @@ def rows_written(draw: Draw, every: bool) -> Expr:
     data, rest = (Var(name, TensorType((size, 2, 3), draw.dtype)) for name, size in (("x", length), ("u", count)))
     written = scatter_nd(data, const(np.asarray([rows])), rest, mode)
     return written if every else strided_slice(written, begin=[start], end=[start + count], axes=[0])
+
+
+def block_written(draw: Draw, form: str, is_along_axis: bool) -> Expr:
+    """A part of one axis that is replaced in full, mostly; at tuples of places, axes behind them are whole."""
+    shape = [draw.rng.randint(1, 3) for _ in range(draw.rng.randint(1, 3))]
+    axis = draw.rng.randrange(len(shape))
+    before, behind = {"first": (0, 1), "last": (1, 0), "middle": (1, 1)}[form]
+    before, behind = (part * draw.rng.randint(1, 2) for part in (before, behind))
+    block, length = [*shape], shape[axis]
+    shape[axis] += before + behind
+    ranges = [range(before, before + length) if at == axis else range(size) for at, size in enumerate(block)]
+    if draw.chance(0.1):
+        ranges[axis] = ranges[axis][::-1]
+    places = np.array(np.meshgrid(*ranges, indexing="ij"))
+    data, rest = (Var(name, TensorType(sizes, draw.dtype)) for name, sizes in (("x", shape), ("u", block)))
+    mode = "update" if draw.chance(0.9) else "add"
+    if is_along_axis:
+        return scatter_elements(data, const(places[axis], "int64"), rest, axis, mode)
+    count = draw.rng.randint(axis + 1, len(shape))  # of the axes that are named
+    named = places[(slice(count), *[slice(None)] * count, *[0] * (len(shape) - count))]
+    return scatter_nd(data, const(named, "int64"), rest, mode)
 
 
 def one_hot_product(draw: Draw, product: str, operator: Any = one_hot) -> Any:
@@ -273,6 +295,11 @@ EXAMPLES: dict[str, Examples] = {
         along_an_axis, calls=[lambda data, axis: stack([data, nn.relu(data)], axis)], new=1
     ),
     "halves-are-split": partial(divisions, count=2),
+    **{
+        f"{name}-of-{form}-block": partial(block_written, form=form, is_along_axis=is_along_axis)
+        for name, is_along_axis in (("scatter", False), ("scatter-along-axis", True))
+        for form in ("first", "last", "middle")
+    },
     "scatter-of-every-row": partial(rows_written, every=True),
     "slice-of-what-was-written": partial(rows_written, every=False),
     "take-of-squares": squared_rows,
