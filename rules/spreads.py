@@ -55,7 +55,7 @@ is_number = when(is_scalar, type_of(c))
 tiled = is_op("dyn.tile")(x, sizes)
 part = strided_slice(repeated)
 both_joined = is_op("concatenate")(is_tuple((repeated, other_repeated)))
-summed_along = cumsum(repeated)
+summed_along = cumsum(number)
 looked_up = take(y, repeated)
 
 
@@ -100,9 +100,9 @@ def has_all_axes(attrs: Attrs, ty: TensorType, whole: TensorType) -> bool:
     return attrs.axis is not None and not attrs.batch_dims and rank_of(ty) == rank_of(whole)
 
 
-def repeats_result(whole: TensorType, *operands: TensorType) -> bool:
-    """Guard: a result would be smaller if an operand were not repeated."""
-    return not broadcasts(whole, *operands)
+def repeats_result(whole: TensorType, ty: TensorType, other: TensorType) -> bool:
+    """Guard: a result would be smaller if an operand, which is no number, were not repeated."""
+    return not is_scalar(ty) and not broadcasts(whole, ty, other)
 
 
 # ---- neighbours in a range
@@ -206,10 +206,10 @@ spreads = RuleSet(
             when(joins_unrepeated, attrs_of(both_joined), *map(type_of, (x, y, repeated, other_repeated))),
         ),
         rewrite(
-            "sums-of-repeated",
+            "sums-of-repeated-constant",
             summed_along,
-            again(like(summed_along, x), summed_along),
-            when(keeps_axis, attrs_of(summed_along), type_of(x), type_of(repeated)),
+            again(like(summed_along, c), summed_along),
+            when(keeps_axis, attrs_of(summed_along), type_of(c), type_of(number)),
         ),
         rewrite(
             "take-by-repeated",

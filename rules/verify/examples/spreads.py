@@ -73,14 +73,18 @@ def tiled(draw: Draw) -> Any:
 def rows_repeated(draw: Draw, label: str = "x") -> Any:
     """A row, mostly, that is repeated for each row of a tensor."""
     width = draw.rng.randint(1, 3)
-    data = Var(label, TensorType((draw.rng.choice((1, 1, OPEN[0])), width)))
+    if label == "constant":
+        data: Expr = const(np.asarray([draw.rng.randint(-2, 2) for _ in range(width)], "float32").reshape(1, width))
+    else:
+        data = Var(label, TensorType((draw.rng.choice((1, 1, OPEN[0])), width)))
     rows = expand_dims(size(open_data(), 0), axis=0)
     return broadcast_to(data, concatenate([rows, const([width], "int64")], axis=0))
 
 
 def along_repeated(draw: Draw, name: str) -> Any:
     """An operator along an axis of what is repeated, mostly the one along which it is not."""
-    data, axis = rows_repeated(draw), draw.rng.choice((1, 1, -1, 0))
+    data = rows_repeated(draw, "constant" if name == "sums" else "x")
+    axis = draw.rng.choice((1, 1, -1, 0))
     if name == "sums":
         return cumsum(data, axis=axis)
     if name == "join":
@@ -153,7 +157,9 @@ def attending(draw: Draw, mask: str) -> Any:
 
 EXAMPLES: dict[str, Examples] = {
     "tile-of-ones-by-sizes": tiled,
-    **{f"{name}-of-repeated": partial(along_repeated, name=name) for name in ("slice", "join", "sums")},
+    "slice-of-repeated": partial(along_repeated, name="slice"),
+    "join-of-repeated": partial(along_repeated, name="join"),
+    "sums-of-repeated-constant": partial(along_repeated, name="sums"),
     "take-by-repeated": by_repeated,
     "function-of-repeated": of_two,
     "function-with-repeated": partial(with_other, is_first=False),
