@@ -547,8 +547,8 @@ SHIFTED = {
 def test_a_row_that_is_shifted_by_writing_into_others_is_a_concatenation(written: str) -> None:
     """As decoders get the tokens of what they are to give, behind the first one."""
     proto = parsed(
-        f"""(int64[2,3] x) => (int64[2,3] y)
-        <int64[2,3] ones = {{1,1,1,1,1,1}}, int64[2,1] start = {{7,7}}, int64[2,1] column = {{0,0}},
+        f"""(float[2,3] x) => (float[2,3] y)
+        <float[2,3] ones = {{1,1,1,1,1,1}}, float[2,1] start = {{7,7}}, int64[2,1] column = {{0,0}},
          int64[2,2,2] pairs = {{0,1,0,2,1,1,1,2}}, int64[2,1,2] first = {{0,0,1,0}}, int64[2,1] rows = {{1,2}},
          int64[1] zero = {{0}}, int64[1] two = {{2}}, int64[1] one = {{1}}>
         {{ v = Slice (x, zero, two, one) {written} }}""",

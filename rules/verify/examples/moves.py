@@ -130,7 +130,7 @@ def block_written(draw: Draw, form: str, is_along_axis: bool) -> Expr:
     if is_along_axis:
         return scatter_elements(data, const(places[axis], "int64"), rest, axis, mode)
     count = draw.rng.randint(axis + 1, len(shape))  # of the axes that are named
-    named = places[(slice(count), *[slice(None)] * count, *[0] * (len(shape) - count))]
+    named = places[:count].reshape(count, *block[:count], -1)[..., 0]
     return scatter_nd(data, const(named, "int64"), rest, mode)
 
 
