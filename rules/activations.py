@@ -223,11 +223,12 @@ met_bounds = RuleSet("met-bounds", [*bounded("maximum", np.maximum), *bounded("m
 
 # ---- activations written out
 
-sixth, root_of_half = filled(1 / 6, "sixth"), filled(math.sqrt(0.5), "root_of_half")
+six, sixth, root_of_half = filled(6.0, "six"), filled(1 / 6, "sixth"), filled(math.sqrt(0.5), "root_of_half")
 third_power = filled(0.044715, "third_power")
 
 gate = clip(x + three)
-hard = (x * gate) * sixth | x * (gate * sixth)
+# quotients as they are given, for a bias of x may take in the 3 as soon as constants meet
+hard = (x * gate) * sixth | x * (gate * sixth) | (x * gate) / six | x * (gate / six)
 odd = erf(x * root_of_half)
 
 
@@ -273,7 +274,7 @@ one_plus_erf, one_plus_tanh, one_plus_tanh_of_half = map(one_plus, (odd, odd_of_
 recognised = RuleSet(
     "recognised",
     [
-        # x clip(x + 3, 0, 6) / 6, in either order: scalars stay where they are in float16
+        # x clip(x + 3, 0, 6) / 6, in any order: scalars stay where they are in float16
         rewrite(
             "hardswish",
             hard,

@@ -17,9 +17,8 @@ from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
-from eqsat.relay.op.nn.window import SPATIAL
+from eqsat.relay.op.nn.window import SPATIAL, has_channels_first
 from eqsat.relay.ty import TensorType
-from eqsat.rules.products import has_channels_first
 from eqsat.rules.types import Shape, floats_of_one_type, same_dtype
 from eqsat.rules.values import Filled, attribute
 

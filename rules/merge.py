@@ -33,9 +33,9 @@ from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_tuple, is_tuple_get_item, many
 from eqsat.relay.op import concatenate, sigmoid, split, tanh
+from eqsat.relay.op.nn.window import has_channels_first
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
-from eqsat.rules.products import has_channels_first
 from eqsat.rules.siblings import (
     Activation,
     BatchMatrices,

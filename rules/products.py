@@ -10,7 +10,7 @@ from eqsat.egraph.rule import Refusal
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import broadcast_to, reshape
-from eqsat.relay.op.nn.window import SPATIAL, channels_first
+from eqsat.relay.op.nn.window import has_channels_first
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, Type, is_static
 from eqsat.rules.types import Shape, rank_of
@@ -28,13 +28,6 @@ class WeightAxes:
     rank: int
     outputs: int | None
     inputs: int | None
-
-
-def has_channels_first(attrs: Attrs, kernel: str = "OI") -> bool:
-    """Whether channels are axis 1 of data and result of a convolution, and its weight begins with axes ``kernel``."""
-    rank = len(attrs.strides)
-    plain = attrs.data_layout == channels_first(rank) and attrs.kernel_layout == f"{kernel}{SPATIAL[rank]}"
-    return bool(plain and attrs.out_layout in ("", None, attrs.data_layout))
 
 
 def conv_weight(attrs: Attrs, weight: TensorType) -> WeightAxes | Refusal:

@@ -12,9 +12,9 @@ from eqsat.relay import nn
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.expr import Call, Expr, Op, Tuple
 from eqsat.relay.op import concatenate, expand_dims, squeeze, stack
+from eqsat.relay.op.nn.window import has_channels_first
 from eqsat.relay.op.op import make_attrs
 from eqsat.relay.ty import is_static
-from eqsat.rules.products import has_channels_first
 from eqsat.rules.slices import divided
 from eqsat.rules.types import Shape, rank_of
 

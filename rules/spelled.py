@@ -17,11 +17,12 @@ from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.op import concatenate, reshape, stack, strided_slice, transpose, where
+from eqsat.relay.op.nn.window import has_channels_first
 from eqsat.relay.op.types import axes_indices, axis_index
 from eqsat.relay.ty import TensorType, TupleType, Type
 from eqsat.rules.axes import permutation, reduced_axes
 from eqsat.rules.operators import any_reduction, binary, one_of, view
-from eqsat.rules.products import bias_shape, has_channels_first
+from eqsat.rules.products import bias_shape
 from eqsat.rules.rows import is_of_rows, rows_of
 from eqsat.rules.shape import reshaped
 from eqsat.rules.slices import Ranges, cut, ranges

@@ -318,6 +318,37 @@ def test_a_short_chain_costs_no_more_than_a_long_one(link: Callable[[Any, int], 
         assert eqsat.extract(eqsat.saturate(chain(link, length))).cost <= longest + (length % 2)
 
 
+def filter_of(link: int) -> Any:
+    return relay.const(ARRAYS[link : link + 18].reshape(4, 4, 3, 3) / np.float32(6))
+
+
+def convolved(x: Any, link: int) -> Any:
+    """A convolution that is shifted, divided and scaled along its channels."""
+    shift, scale, factor = (relay.const(ARRAYS[link + i][:4].reshape(4, 1, 1)) for i in range(3))
+    return relay.nn.relu((relay.nn.conv2d(x, filter_of(link), padding=(1, 1)) - shift) / (scale * scale) * factor)
+
+
+def convolved_by_rows(x: Any, link: int) -> Any:
+    """The same where channels lie last for a while."""
+    shift, scale = (relay.const(ARRAYS[link + i][:4]) for i in range(2))
+    rows = relay.transpose(relay.nn.conv2d(x, filter_of(link), padding=(1, 1)), axes=(0, 2, 3, 1))
+    return relay.transpose(rows * scale + shift, axes=(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize(("link", "cost"), [(convolved, 3 * 34), (convolved_by_rows, 2 * 34)])
+def test_weights_take_in_what_is_behind_many_products(link: Callable[[Any, int], Any], cost: int) -> None:
+    x = graph = relay.var("x", shape=(1, 4, 3, 3))
+    for place in range(34):
+        graph = link(graph, place)
+    saturation = eqsat.saturate(graph)
+    assert saturation.stop_reason == "saturated"
+    assert saturation.node_count <= 17 * 34
+    best = eqsat.extract(saturation)
+    assert best.cost == cost
+    given_value, value = (evaluate(each, {x: np.ones((1, 4, 3, 3), "float32")}) for each in (graph, best.expr))
+    np.testing.assert_allclose(value, given_value, rtol=1e-3, atol=1e-3 * abs(given_value).max())
+
+
 INTEGERS: dict[str, tuple[Callable[[Any, int, str], Any], int]] = {
     "lines": (lambda x, link, dtype: relay.const(link, dtype) - x * relay.const(3, dtype), 2),
     "multiples": (lambda x, link, dtype: x * relay.const(3, dtype) + x * relay.const(link, dtype), 1),

@@ -280,6 +280,14 @@ def test_what_is_gathered_of_one_number_is_that_number_however_large_it_is() -> 
     assert best.args[1].data.shape == ()
 
 
+def test_a_hardswish_behind_a_bias_is_recognised() -> None:
+    """The bias takes in the 3, but what else reads the biased value is not hidden."""
+    weight, bias = (relay.const(np.full(shape, 0.5, "float32")) for shape in ((8, 8), (8,)))
+    y = relay.nn.bias_add(relay.nn.dense(relay.var("x", shape=(4, 8)), weight), bias)
+    best = eqsat.optimize(y * relay.clip(y + const(3.0), 0, 6) / const(6.0))
+    assert operators(best) == ["nn.dense", "nn.bias_add", "hardswish"]
+
+
 def test_a_hardswish_of_float16_is_recognised_in_either_order() -> None:
     x = relay.var("x", shape=(4,), dtype="float16")
     gate, six = relay.clip(x + const(np.float16(3)), 0, 6), const(np.float16(6))

@@ -19,14 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eqsat.egraph.bases import POOLS, WEIGHING
-from eqsat.egraph.egraph import EGraph
-from eqsat.egraph.given_graph import Composed, Fold, GivenGraph, Node
-from eqsat.egraph.nodes import Nodes
-from eqsat.egraph.product_runs import move_shifts
+from eqsat.egraph.given_graph import Composed, GivenGraph, Node
 from eqsat.egraph.runs import Runs, is_static_number
 from eqsat.egraph.scales import is_moderate, is_scale
-from eqsat.egraph.slice_runs import join_parts
-from eqsat.egraph.view_runs import move_views
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Op
 from eqsat.relay.op.nn.window import SPATIAL, channels_first, takes_data_only
@@ -53,7 +48,7 @@ _STEPS: dict[str, tuple[str, ...]] = {
 _MATRIX_PRODUCTS = ("nn.dense", "nn.matmul", "nn.batch_matmul")
 
 
-class _Form(NamedTuple):
+class Form(NamedTuple):
     """A value as ``minimum(maximum(core * scale + shift, low), high)``.
 
     Attributes:
@@ -75,20 +70,7 @@ class _Form(NamedTuple):
     last: tuple[str, ...] = ()
 
 
-def compose(egraph: EGraph, nodes: Nodes, root: int, fold: Fold) -> list[Composed]:
-    """Compose the chains of a graph that is in an e-graph; what they became.
-
-    Args:
-        egraph: The e-graph, of which no rule has seen anything.
-        nodes: The e-nodes of the graph.
-        root: The handle of the whole graph.
-        fold: Computes constants.
-    """
-    graph = GivenGraph(egraph, nodes, root, fold)
-    return [*join_parts(graph), *move_views(graph), *move_shifts(graph), *Chains(graph).make()]
-
-
-def _followed(form: _Form, steps: Sequence[str]) -> _Form:
+def _followed(form: Form, steps: Sequence[str]) -> Form:
     """A form with what is told of its steps after further ones."""
     before, last = form.before, form.last
     for step in steps:
@@ -101,16 +83,21 @@ def _followed(form: _Form, steps: Sequence[str]) -> _Form:
     return form._replace(before=before, last=last)
 
 
-def _is_bounded(form: _Form) -> bool:
+def _is_bounded(form: Form) -> bool:
     return form.low is not None or form.high is not None
 
 
-def _each(form: _Form, places: Sequence[str], change: Callable[[int], int | None]) -> dict[str, Any]:
+def _each(form: Form, places: Sequence[str], change: Callable[[int], int | None]) -> dict[str, Any]:
     """What becomes of the constants that a form has at some places."""
     return {place: change(constant) for place in places if (constant := getattr(form, place)) is not None}
 
 
-class Chains(Runs[_Form]):
+def compose_chains(graph: GivenGraph) -> list[Composed]:
+    """Compose the chains of a graph; what they became."""
+    return Chains(graph).make()
+
+
+class Chains(Runs[Form]):
     """The chains of sums, products, maxima and minima with constants."""
 
     def __init__(self, graph: GivenGraph):
@@ -132,7 +119,7 @@ class Chains(Runs[_Form]):
             self._large.add(node.handle)
         elif name in WEIGHING and all(child in graph.constants or child in self._large for child in children[1:]):
             self._absorbing.add(node.handle)
-        chained, alone = [self.get(child, _Form(child)) for child in children], list(map(_Form, children))
+        chained, alone = [self.get(child, Form(child)) for child in children], list(map(Form, children))
         for forms in (chained, alone):  # a chain begins anew where its constants would overflow
             form = self._form(name, value, forms, children, constants)
             if form is None and name in POOLS:
@@ -152,17 +139,17 @@ class Chains(Runs[_Form]):
             return False
         return self.type(self.written(form)) == self.type(handle)  # nothing that broadcasts is lost
 
-    def hides(self, run: _Form) -> bool:
+    def hides(self, run: Form) -> bool:
         return run.links >= LONG
 
-    def written(self, run: _Form) -> int:
+    def written(self, run: Form) -> int:
         result = run.core
         for name, attrs, constant in self._calls(run):
             operands = [result] if constant is None else [result, self.draft_constant(constant)]
             result = self.draft_call(name, operands, **attrs)
         return result
 
-    def _calls(self, form: _Form) -> list[tuple[str, dict[str, Any], int | None]]:
+    def _calls(self, form: Form) -> list[tuple[str, dict[str, Any], int | None]]:
         """The calls of a form, innermost first: operator, attributes, and the atom of a second operand."""
         low, high = self._number(form.low), self._number(form.high)
         if self._wraps(form.core) and None in (low, high):
@@ -218,7 +205,7 @@ class Chains(Runs[_Form]):
         """A number of the dtype of a handle."""
         return self.graph.filled(int(value) if self._wraps(like) else value, self._tensor(like).dtype)
 
-    def _has_scale(self, form: _Form) -> bool:
+    def _has_scale(self, form: Form) -> bool:
         """Whether the scale of a form is one that loses nothing, and is nowhere 0."""
         if form.scale is None or self._is_whole(form.scale):
             return form.scale is not None
@@ -231,10 +218,10 @@ class Chains(Runs[_Form]):
         self,
         name: str,
         value: Any,
-        forms: Sequence[_Form],
+        forms: Sequence[Form],
         children: Sequence[int],
         constants: Sequence[int | None],
-    ) -> _Form | None:
+    ) -> Form | None:
         """The form of an e-node over forms of its children; None where it is a base."""
         data, others = forms[0], constants[1:]
         if name == "project":
@@ -270,8 +257,8 @@ class Chains(Runs[_Form]):
         return None
 
     def _one_of(
-        self, forms: Sequence[_Form], choose: Callable[[int, int], int | None], chooses_shift: bool = False
-    ) -> _Form | None:
+        self, forms: Sequence[Form], choose: Callable[[int, int], int | None], chooses_shift: bool = False
+    ) -> Form | None:
         """What chooses between two forms of one base: such a form, by what it chooses of their scales and shifts.
 
         Args:
@@ -295,7 +282,7 @@ class Chains(Runs[_Form]):
         chosen = one._replace(**found, before=calls, last=())
         return chosen if chosen.scale is None or self._has_scale(chosen) else None
 
-    def _pooled(self, node: Node, attrs: Attrs, form: _Form) -> _Form | None:
+    def _pooled(self, node: Node, attrs: Attrs, form: Form) -> Form | None:
         """A pool, which constants pass that lie along channels: a maximum of what grows, and averages of products."""
         of, result = self._tensor(form.core), self.type(node.handle)
         rank, constants = len(of.shape), [self._array(each) for each in form[1:5] if each is not None]
@@ -317,7 +304,7 @@ class Chains(Runs[_Form]):
             passes = is_moderate(scale) and not is_bounded and (not is_shifted or takes_data_only(attrs, of))
         return form._replace(core=self.draft(node.symbol, node.atom, [form.core], result)) if passes else None
 
-    def _sum(self, name: str, forms: Sequence[_Form], constants: Sequence[int | None]) -> _Form | None:
+    def _sum(self, name: str, forms: Sequence[Form], constants: Sequence[int | None]) -> Form | None:
         one, other = forms
         if constants[1] is not None:
             by = constants[1] if name == "add" else self._computed("negative", constants[1])
@@ -331,7 +318,7 @@ class Chains(Runs[_Form]):
             return together
         return self._scaled_alike(name, forms) or self._without_shifts(name, forms)
 
-    def _scaled_alike(self, name: str, forms: Sequence[_Form]) -> _Form | None:
+    def _scaled_alike(self, name: str, forms: Sequence[Form]) -> Form | None:
         """A sum or extreme of what varies and is scaled alike, which the scale leaves, and with it shifts.
 
         It does not where a weight takes it in.
@@ -358,9 +345,9 @@ class Chains(Runs[_Form]):
         calls = sum(each.before + len(each.last) for each in forms)
         core = self.draft_call(name, [each.core for each in forms])
         has_shift = any(each.shift is not None for each in forms)
-        return _Form(core, one.scale, shift if has_shift else None, before=calls)
+        return Form(core, one.scale, shift if has_shift else None, before=calls)
 
-    def _without_shifts(self, name: str, forms: Sequence[_Form]) -> _Form | None:
+    def _without_shifts(self, name: str, forms: Sequence[Form]) -> Form | None:
         """A sum of what varies, which the scalars leave that its terms are shifted by."""
         leave = [self._number(form.shift) is not None and not _is_bounded(form) for form in forms]
         if not any(leave):
@@ -369,9 +356,9 @@ class Chains(Runs[_Form]):
         zero = self._filled(0.0, forms[0].core)
         shifts = [form.shift if leaves else zero for form, leaves in zip(forms, leave, strict=True)]
         shift = self._computed(name, *shifts)
-        return None if shift is None else _Form(self.draft_call(name, [*map(self.written, terms)]), shift=shift)
+        return None if shift is None else Form(self.draft_call(name, [*map(self.written, terms)]), shift=shift)
 
-    def _without_scalars(self, name: str, attrs: Attrs | None, forms: Sequence[_Form]) -> _Form | None:
+    def _without_scalars(self, name: str, attrs: Attrs | None, forms: Sequence[Form]) -> Form | None:
         """A product or quotient of what varies, which the scalars leave that its factors are scaled by.
 
         They leave products of powers of one value, and those with a variable. If they left others, they would move into
@@ -396,28 +383,28 @@ class Chains(Runs[_Form]):
             return None
         calls = sum(len(self._calls(each)) for each, leaves in zip(forms, leave, strict=True) if leaves)
         product = self.draft_call(name, [*map(self.written, rest)], **({} if attrs is None else dict(attrs)))
-        found = _Form(product, scale, before=calls)
+        found = Form(product, scale, before=calls)
         return found if self._has_scale(found) else None
 
     def _factors(self, core: int) -> set[int]:
         """What a core is a product of, if that was told here, and the core."""
         return {core, *(self._drafts[-1 - core].children if core < 0 else ())}
 
-    def _has_scalar(self, form: _Form) -> bool:
+    def _has_scalar(self, form: Form) -> bool:
         """Whether a form is a product with a scalar that may leave further products of it."""
         if form.scale is None or self._number(form.scale) is None:
             return False
         scale = self._array(form.scale)
         return scale.dtype.itemsize >= 4 and is_moderate(scale)
 
-    def _shifted(self, form: _Form, by: int | None) -> _Form | None:
+    def _shifted(self, form: Form, by: int | None) -> Form | None:
         if _is_bounded(form) and self._wraps(form.core):
             return None
         found = _each(form, ("shift", "low", "high"), lambda constant: self._computed("add", constant, by))
         found.setdefault("shift", by)
         return None if None in found.values() else form._replace(**found)
 
-    def _scaled(self, form: _Form, by: int | None, name: str = "multiply") -> _Form | None:
+    def _scaled(self, form: Form, by: int | None, name: str = "multiply") -> Form | None:
         unit = self._filled(1.0, form.core) if form.scale is None else form.scale
         scale = self._computed(name, unit, by)
         if by is None or scale is None or (_is_bounded(form) and self._wraps(form.core)):
@@ -426,7 +413,7 @@ class Chains(Runs[_Form]):
         found = found and self._multiplied(found, ("shift",), name, by)
         return found if found is not None and self._has_scale(found) else None
 
-    def _with_bounds_scaled(self, form: _Form, by: int, name: str) -> _Form | None:
+    def _with_bounds_scaled(self, form: Form, by: int, name: str) -> Form | None:
         if np.all(self._array(by) > 0) or not _is_bounded(form):
             return self._multiplied(form, ("low", "high"), name, by)
         # where a number is negative, the lower bound becomes the upper one
@@ -436,7 +423,7 @@ class Chains(Runs[_Form]):
         form = form._replace(low=self._extreme("minimum", first, second), high=self._extreme("maximum", first, second))
         return None if None in (form.low, form.high) else form
 
-    def _multiplied(self, form: _Form, places: Sequence[str], name: str, by: int) -> _Form | None:
+    def _multiplied(self, form: Form, places: Sequence[str], name: str, by: int) -> Form | None:
         found = _each(form, places, lambda constant: self._product(name, constant, by))
         return None if None in found.values() else form._replace(**found)
 
@@ -444,7 +431,7 @@ class Chains(Runs[_Form]):
         """A product or quotient of constants; zeros stay what they are."""
         return self._computed(name, constant, by) if np.any(self._array(constant)) else constant
 
-    def _bounded(self, form: _Form, name: str, by: int | None) -> _Form | None:
+    def _bounded(self, form: Form, name: str, by: int | None) -> Form | None:
         """The maximum or minimum of a form and a constant. The bounds stay in order, whichever is applied first."""
         found = _each(form, ("low", "high"), lambda bound: self._extreme(name, bound, by))
         found.setdefault("low" if name == "maximum" else "high", by)
@@ -461,8 +448,8 @@ class Chains(Runs[_Form]):
                 return constant
         return self._computed(name, one, other)
 
-    def _clipped(self, form: _Form, attrs: Attrs) -> _Form | None:
-        found: _Form | None = form
+    def _clipped(self, form: Form, attrs: Attrs) -> Form | None:
+        found: Form | None = form
         if not attrs.a_min <= attrs.a_max:
             return None
         for name, bound in (("maximum", attrs.a_min), ("minimum", attrs.a_max)):
@@ -477,10 +464,10 @@ class Chains(Runs[_Form]):
         limits = np.iinfo(self._tensor(of).dtype)
         return min(max(int(bound), int(limits.min)), int(limits.max))
 
-    def _opposite(self, form: _Form) -> _Form | None:
+    def _opposite(self, form: Form) -> Form | None:
         return self._scaled(form, self._filled(-1.0, form.core))
 
-    def _both(self, one: _Form, other: _Form) -> _Form | None:
+    def _both(self, one: Form, other: Form) -> Form | None:
         """A sum of forms of one base, whose scales have one sign: where they differ, an infinite base becomes NaN."""
         if one[:5] == other[:5]:
             return self._scaled(one, self._filled(2.0, one.core))
@@ -492,7 +479,7 @@ class Chains(Runs[_Form]):
         scale = self._computed("add", *scales)
         if one.core != other.core or (len(signs) != 1 and not self._wraps(one.core)) or scale is None:
             return None
-        found: _Form | None = one._replace(scale=scale)
+        found: Form | None = one._replace(scale=scale)
         if found is not None and other.shift is not None:
             found = self._shifted(found, other.shift)
         return found if found is not None and self._has_scale(found) else None
@@ -505,7 +492,7 @@ class Chains(Runs[_Form]):
         (length,) = self._array(vector).shape
         return self._computed("reshape", vector, newshape=(length,) + (1,) * (rank - 1 - axis % rank))
 
-    def _normalized(self, form: _Form, child: int, attrs: Attrs, parameters: Sequence[int | None]) -> _Form | None:
+    def _normalized(self, form: Form, child: int, attrs: Attrs, parameters: Sequence[int | None]) -> Form | None:
         """x g / sqrt(v + eps) + (b - m g / sqrt(v + eps)), where ``form`` is that of the child x."""
         gamma, beta, mean, variance = parameters
         unit = self._filled(1.0, child)

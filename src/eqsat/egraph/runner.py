@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from eqsat.egraph.bases import AFFINE, Bases
-from eqsat.egraph.chains import compose
 from eqsat.egraph.compile import RewriteCompiler, VariadicCompiler
+from eqsat.egraph.composing import compose
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.facts import ConstantFacts
 from eqsat.egraph.forms import Edge

@@ -81,8 +81,10 @@ class ViewRuns(Runs[_Run]):
         super().__init__(graph)
 
     def is_worth(self, handle: int) -> bool:
+        """Whether a run has many moves, or is none in the end."""
         run = self[handle]
-        return run.gains and run.moves >= MANY and isinstance(self.type(run.core), TensorType)
+        are_gone = run.move < 0 and run.moves > 1
+        return run.gains and (are_gone or run.moves >= MANY) and isinstance(self.type(run.core), TensorType)
 
     def written(self, run: _Run) -> int:
         moves, number = [], run.move

@@ -26,6 +26,13 @@ def channels_first(rank: int) -> str:
     return f"NC{SPATIAL[rank]}"
 
 
+def has_channels_first(attrs: Attrs, kernel: str = "OI") -> bool:
+    """Whether channels are axis 1 of data and result of a convolution, and its weight begins with axes ``kernel``."""
+    rank = len(attrs.strides)
+    plain = attrs.data_layout == channels_first(rank) and attrs.kernel_layout == f"{kernel}{SPATIAL[rank]}"
+    return bool(plain and attrs.out_layout in ("", None, attrs.data_layout))
+
+
 def takes_data_only(attrs: Attrs, of: TensorType) -> bool:
     """Whether a pool takes data into account and no padding: a pool of equal numbers is that number.
 
