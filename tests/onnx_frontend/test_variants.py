@@ -78,6 +78,21 @@ def test_moves_of_no_axes_are_not_written() -> None:
     assert operators(made.graph) == {"Add": 1}
 
 
+@pytest.mark.parametrize("opset", [11, 17, 21])
+@pytest.mark.parametrize("name", ["sum", "max", "prod", "mean", "norm_l2", "sum_of_squares"])
+def test_reductions_along_no_axes_keep_each_element(name: str, opset: int) -> None:
+    """To ONNX, no axes are all axes."""
+    imported = import_model(from_proto(parsed("(float[2,3] x) => (float[2,3] y) { y = Relu (x) }", opset=opset)))
+    (x,) = imported.function.params
+    data = np.arange(1, 7, dtype="float32").reshape(2, 3)
+    for attrs in ({"axis": ()}, {"axis": (0, 1), "exclude": True, "keepdims": True}):
+        call = getattr(relay.op.reduce, name)(x, **attrs)
+        made = to_proto(export_model(relay.Function([x], call), imported))
+        session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+        (found,) = session.run(None, {made.graph.input[0].name: data})
+        assert np.allclose(found, relay.interpreter.evaluate(call, {x: data}), rtol=1e-6)
+
+
 def test_slices_whose_lists_differ_in_length_are_written_whole() -> None:
     imported = import_model(from_proto(parsed("(float[4,5] x) => (float[4,5] y) { y = Relu (x) }")))
     (x,) = imported.function.params

@@ -279,6 +279,7 @@ class Dependencies:
     def __init__(self, egraph: EGraph, prefilter: Prefilter | None = None):
         self._egraph = egraph
         self._presence = prefilter
+        self._symbols = len(egraph.vocabulary.symbols)
         self._counts: dict[tuple[str | None, Op | None, int | None], int] = {}
         self._patterns: dict[DFPattern, None] = {}
         self._edges: dict[Edge, None] = {}
@@ -311,8 +312,9 @@ class Dependencies:
 
     def has_come(self, prefilter: Prefilter) -> bool:
         """Whether something of it is in the e-graph now."""
+        symbols, known = len(self._egraph.vocabulary.symbols), self._symbols
         return (
-            any(len(self._indices(*key)) > count for key, count in self._counts.items())
+            (symbols > known and any(len(self._indices(*key)) > count for key, count in self._counts.items()))
             or not prefilter.edges.isdisjoint(self._edges)
             or any(map(prefilter.may_match, self._patterns))
         )

@@ -36,9 +36,13 @@ def _reduce(source: Source) -> Result:
 @exports(*_TYPES)
 def _to_reduce(call: Call, target: Target) -> OnnxNode:
     attrs, data = attributes(call), call.args[0]
+    op_type = _TYPES[op_name(call)]
     axes = axes_indices(attrs.axis, target.rank(data), True) if attrs.exclude else attrs.axis
+    if axes is not None and not axes:  # ONNX takes none for all
+        each = target.unsqueezed(data, [target.rank(data)])
+        return target.node(op_type, each, {"axes": [target.rank(data)], "keepdims": 0})
     said = {} if axes is None else {"axes": target.axes(axes, data)}
-    return target.node(_TYPES[op_name(call)], data, {"keepdims": int(attrs.keepdims), **said})
+    return target.node(op_type, data, {"keepdims": int(attrs.keepdims), **said})
 
 
 @imports("ArgMax", "ArgMin")
