@@ -23,6 +23,7 @@ from eqsat.egraph.author import (
     factor,
     like,
     plain,
+    refuse,
     rewrite,
     type_of,
     value_of,
@@ -34,8 +35,10 @@ from eqsat.egraph.rule import Array, Guard, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
-from eqsat.relay.op import broadcast_to, reshape
+from eqsat.relay.op import add, broadcast_to, multiply, reshape
+from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, Type, is_static
+from eqsat.rules.operators import view
 from eqsat.rules.products import (
     CONVOLUTIONS,
     MATRIX,
@@ -48,7 +51,7 @@ from eqsat.rules.products import (
     every_channel,
     scaled_weight,
 )
-from eqsat.rules.types import Shape, floats_alike, floats_of_one_type, rank_of
+from eqsat.rules.types import Shape, floats_alike, floats_of_one_type, rank_of, same_type
 from eqsat.rules.values import all_positive, attribute, is_finite, zero
 
 x, y = variables("x y")
@@ -103,6 +106,11 @@ scaled_or_shifted = (y + c) | (y * c)
 biased_shift, biased_affine = nn.bias_add(y + c, b), nn.bias_add(scaled_or_shifted, b)
 
 
+def on_one_axis(one: Attrs, other: Attrs, of: TensorType) -> bool:
+    """Guard: two biases lie along the same axis."""
+    return axis_index(one.axis, rank_of(of)) == axis_index(other.axis, rank_of(of))
+
+
 def bias_as_term(biased: DFPattern) -> DFPattern:
     """The bias ``b`` of a matched ``biased``, as it broadcasts in a sum."""
     return reshape(b, newshape=compute(bias_shape, attrs_of(biased), type_of(biased), type_of(b)))
@@ -137,7 +145,7 @@ biases = RuleSet(
             "bias-bias",
             shifted_again,
             like(shifted, y, b + c),
-            when(lambda inner, outer: inner == outer, attrs_of(shifted), attrs_of(shifted_again)),
+            when(on_one_axis, attrs_of(shifted), attrs_of(shifted_again), type_of(y)),
             distinct(shifted_again, shifted, y),
             weighted(y),
             soundness=ROUNDING,
@@ -245,6 +253,45 @@ def shift_through(product: Product) -> Rewrite:
         floats_alike(x, c, w, moved),
         derived(shifted, x),
         soundness=ROUNDING,
+    )
+
+
+# ---- scales and shifts of images that a view lays out in rows
+
+
+def own_axes(constant: TensorType) -> Shape:
+    """The shape of a constant without the axes of one element in front."""
+    shape = constant.concrete_shape
+    return shape[next((axis for axis, dim in enumerate(shape) if dim != 1), rank_of(constant)) :]
+
+
+def joined_axes(constant: TensorType, of: TensorType, rows: TensorType) -> Shape | Refusal:
+    """The sizes of the last axes of data, which a view joins to its own last one; a constant varies along no others."""
+    own, length = own_axes(constant), rows.shape[-1] if rows.shape else None
+    if not own:
+        return refuse("it is one number, which passes any view")
+    for start in range(rank_of(of) - len(own), -1, -1):
+        joined = TensorType(of.shape[start:])
+        if is_static(joined) and 0 not in joined.shape and prod(joined.concrete_shape) == length:
+            return joined.concrete_shape
+    return refuse("the view does not join last axes, or the constant varies along others")
+
+
+def through_view(product: Product, verb: str, operator: Callable[[DFPattern, DFPattern], DFPattern]) -> Rewrite:
+    """view(x s) w = (view(x) s') w: the weight takes in the scale, and the bias a shift"""
+    changed = operator(x, c)
+    rows = view(changed)
+    whole = product(rows, w)
+    beside = reshape(c, newshape=compute(own_axes, type_of(c)))
+    row = broadcast_to(beside, shape=compute(joined_axes, type_of(c), type_of(x), type_of(rows)))
+    return rewrite(
+        f"{verb}-through-view-into-{product.short}",
+        whole,
+        like(whole, operator(like(rows, x), reshape(row, newshape=(-1,))), w),
+        when(is_static, type_of(c)),
+        when(same_type, type_of(changed), type_of(x)),
+        floats_alike(x, c, whole),
+        derived(changed, x),
     )
 
 
@@ -438,6 +485,11 @@ linear = RuleSet(
         *[rule for product in PRODUCTS for rule in absorbing(product)],
         biases,
         *[shift_through(product) for product in MATRIX[:2]],
+        *[
+            through_view(product, verb, operator)
+            for product in MATRIX[:2]
+            for verb, operator in (("scale", multiply), ("shift", add))
+        ],
         chains,
         through,
         *[rule for product in (CONVOLUTIONS[1], *MATRIX) for rule in common_weight(product)],

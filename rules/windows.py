@@ -35,10 +35,11 @@ from eqsat.egraph.scales import is_moderate
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, many
-from eqsat.relay.op import concatenate
+from eqsat.relay.op import concatenate, mean, reshape
 from eqsat.relay.op.nn.window import SPATIAL, channels_first, takes_data_only
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
+from eqsat.rules.axes import reduced_axes
 from eqsat.rules.joining import all_same
 from eqsat.rules.operators import view
 from eqsat.rules.products import CONVOLUTIONS, channel_count, scaled_weight
@@ -347,6 +348,25 @@ def view_of_all(name: str, reduction: str) -> Rewrite:
     )
 
 
+def is_over_space(attrs: Attrs, ty: TensorType) -> bool:
+    """Guard: a reduction leaves one element of each channel of an image, whose channels come first."""
+    return rank_of(ty) == 4 and is_static(ty) and 0 not in ty.shape and [*reduced_axes(attrs, ty)] == [2, 3]
+
+
+def mean_of_image(name: str, image: DFPattern, constant: DFPattern) -> Rewrite:
+    """mean(x s) = view(pool(x s)) over space, as scales and shifts leave pools."""
+    whole = mean(image)
+    return rewrite(
+        f"mean-of-{name}-image",
+        whole,
+        reshape(nn.global_avg_pool2d(image), newshape=compute(lambda ty: tuple(ty.shape), type_of(whole))),
+        floats(x),
+        when(is_over_space, attrs_of(whole), type_of(x)),
+        when(lambda ty, of: bool(channel_count(ty, of, 1)), type_of(constant), type_of(x)),
+        soundness=ROUNDING,
+    )
+
+
 OF_ALL = ("nn.global_{}_pool2d", "nn.adaptive_{}_pool1d", "nn.adaptive_{}_pool3d")
 
 
@@ -354,6 +374,8 @@ pools = RuleSet(
     "pools",
     [
         *[view_of_all(name.format(of), kind) for of, kind in (("avg", "mean"), ("max", "max")) for name in OF_ALL],
+        mean_of_image("scaled", x * s, s),
+        mean_of_image("shifted", x + c, c),
         *map(of_one, WINDOWED),
         *[rule for name in POOLS for rule in through(name)],
         *[into_conv(name) for name in WINDOWED if "2d" in name],

@@ -366,6 +366,26 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
             + const(np.zeros(64, "float32"))
         ),
     ),
+    "what scales and shifts an image goes past a mean over space into a product": (
+        "mean nn.dense nn.bias_add",
+        lambda: nn.bias_add(
+            nn.dense(relay.mean(image() * array(3, 1, 1) + array(3, 1, 1, low=0.1), axis=(2, 3)), array(5, 3)),
+            array(5),
+        ),
+    ),
+    "also if the mean keeps its axes and a convolution follows": (
+        "nn.global_avg_pool2d nn.conv2d nn.bias_add",
+        lambda: nn.conv2d(
+            relay.mean(image() * array(3, 1, 1) + array(3, 1, 1, low=0.1), axis=(2, 3), keepdims=True),
+            array(5, 3, 1, 1),
+        ),
+    ),
+    "or past a view that lays an image out in a row": (
+        "nn.batch_flatten nn.dense nn.bias_add",
+        lambda: nn.bias_add(
+            nn.dense(nn.batch_flatten(image() * array(3, 1, 1) + array(3, 1, 8, low=0.1)), array(5, 192)), array(5)
+        ),
+    ),
     "a product with one-hot rows is a gather": ("clip take", lambda: one_hot_product(relay.clip(words(), 0, 6))),
     "unless an index may be out of range": (
         "one_hot nn.matmul add nn.relu",

@@ -12,7 +12,7 @@ from eqsat.egraph.bases import POOLS
 from eqsat.egraph.rule import Examples
 from eqsat.relay import nn
 from eqsat.relay.expr import Call, Constant, Expr, Op, Var
-from eqsat.relay.op import reshape
+from eqsat.relay.op import add, mean, multiply, reshape
 from eqsat.relay.op.draw import FLOATS, Draw
 from eqsat.relay.op.nn.window import SPATIAL
 from eqsat.relay.op.op import make_attrs
@@ -153,6 +153,16 @@ def pooled_rows(draw: Draw, kind: str, rank: int) -> Any:
     return reshape(pooled, newshape=shape[:2] if draw.chance(0.9) else (shape[0] * shape[1],))
 
 
+def mean_of_image(draw: Draw, operator: Any) -> Any:
+    """The mean of an image that is scaled or shifted, mostly over space."""
+    channels = draw.rng.randint(1, 3)
+    shape = (draw.rng.randint(1, 2), channels, draw.rng.randint(1, 3), draw.rng.randint(1, 3))
+    dtype = draw.rng.choice(FLOATS)
+    image = operator(Var("x", TensorType(shape, dtype)), draw.constant((channels, 1, 1), dtype))
+    axes = draw.rng.choice(((2, 3), (-1, -2))) if draw.chance(0.9) else (1, 2)
+    return mean(image, axis=axes, keepdims=draw.chance(0.5))
+
+
 EXAMPLES: dict[str, Examples] = {"pad-into-qnn-conv2d": quantized_conv_of_padded, "add-convs": added_convs}
 for _rank in (1, 2, 3):
     EXAMPLES[f"conv{_rank}d-by-identity"] = partial(conv_by_identity, rank=_rank)
@@ -169,6 +179,8 @@ for _suffix, _activation in ACTIVATIONS.items():
             EXAMPLES[f"{_kind}-convs{'-bias' * _biased}{_suffix}"] = partial(
                 sibling_convs, activation=_activation, biased=_biased, sizes=_sizes
             )
+for _verb, _operator in (("scaled", multiply), ("shifted", add)):
+    EXAMPLES[f"mean-of-{_verb}-image"] = partial(mean_of_image, operator=_operator)
 for _kind in ("avg", "max"):
     for _rank in (1, 3):
         EXAMPLES[f"view-of-adaptive-{_kind}-pool{_rank}d"] = partial(pooled_rows, kind=_kind, rank=_rank)
