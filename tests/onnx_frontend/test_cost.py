@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 from eqsat.extraction import CostNode, OpCount
 from eqsat.onnx import run, to_bytes
 from eqsat.onnx.converters.target import exporter_of
-from eqsat.onnx.cost import onnx_cost
+from eqsat.onnx.cost import OnnxTarget, onnx_cost
 from eqsat.onnx.files import from_proto
 from eqsat.relay.expr import Op
 from eqsat.relay.op.op import REQUIRED, make_attrs
@@ -243,3 +243,26 @@ def test_an_operator_whose_type_is_not_known_has_a_cost(type_of_arguments: Tenso
     for op in map(Op.get, EXPORTED):
         attrs = make_attrs(op, {field.name: SOME[field.kind] for field in op.fields if field.default is REQUIRED})
         assert cost(CostNode(op.name, attrs, (type_of_arguments,) * len(op.arguments or ()), None)) >= 0, op.name
+
+
+# ---- element types
+
+
+@pytest.mark.parametrize(
+    ("dtype", "is_writable"), [("float32", True), ("float16", True), ("bool", False), ("int64", False)]
+)
+def test_operators_are_no_choice_on_element_types_that_they_do_not_take(dtype: str, is_writable: bool) -> None:
+    pool, attrs = Op.get("nn.max_pool2d"), {"pool_size": (2, 2), "strides": (1, 1), "padding": (0, 0)}
+    seen = CostNode(
+        "nn.max_pool2d",
+        make_attrs(pool, attrs),
+        (TensorType((1, 2, 4, 4), dtype),),
+        TensorType((1, 2, 3, 3), dtype),
+        arg_constant=(False,),
+    )
+    assert (OnnxTarget(17).write(seen) is not None) is is_writable
+
+
+def test_a_power_may_have_an_exponent_of_another_element_type() -> None:
+    proto = parsed("(float[2,3] x, int64[3] n) => (float[2,3] y) { y = Pow (x, n) }")
+    assert operators(counted(proto).after.graph) == {"Pow": 1}

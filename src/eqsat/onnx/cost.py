@@ -23,11 +23,12 @@ from eqsat.cost.target import TargetCost, Written, WrittenNode, as_it_is, is_wri
 from eqsat.errors import EqsatError
 from eqsat.onnx.converters import Declined, OnnxNode, Source, Target, exporter_of, importer_of
 from eqsat.onnx.converters.target import Operand, as_attribute
+from eqsat.onnx.schemas import admits
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types, unknown_sizes
 from eqsat.relay.inferencer import Inferencer
 from eqsat.relay.static_forms import static_form
-from eqsat.relay.ty import UNKNOWN, Type
+from eqsat.relay.ty import UNKNOWN, TensorType, Type
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,11 @@ class _Reader:
             types = tuple([self.types.get(argument) for argument in arguments if argument is not None])
             seen = CostNode(f"onnx.{node.op_type}", None, types, self.target.cost_node.type)
             return seen, stand_in(UNKNOWN, False, self.types)
-        return self._seen(outputs), stand_in(self.types[outputs[0]], False, self.types)
+        ty = self.types[outputs[0]]
+        dtypes = tuple([None if argument is None else _dtype_of(self.types[argument]) for argument in arguments])
+        if not node.domain and not admits(node.op_type, self.target.opset, dtypes, _dtype_of(ty)):
+            raise self.target.unwritable(self.target.asked, f"{node.op_type} of these element types")
+        return self._seen(outputs), stand_in(ty, False, self.types)
 
     def _placed(self, expr: Expr) -> Expr:
         """Type an output and bring it to the form that the importer gives it."""
@@ -245,6 +250,10 @@ class _Reader:
             return calls[0] if calls else NOTHING
         types = tuple([node.type for expr, node in nodes.items() if isinstance(expr, (Var, Constant))])
         return CostNode(calls[-1].op, calls[-1].attrs, types, calls[-1].type, body=tuple(calls), graph=graph)
+
+
+def _dtype_of(ty: Type) -> str | None:
+    return ty.dtype if isinstance(ty, TensorType) else None
 
 
 def _fields(expr: Expr) -> Iterator[Expr]:
