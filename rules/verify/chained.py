@@ -20,22 +20,40 @@ SHAPE = (3, 3, 3)
 """That of all links, so that they may be transposed."""
 
 
+LENGTHS = {
+    "constants": LONG,
+    "views": 2 * MANY,
+    "products": 2,
+    "weights": LONG,
+    "parts": 1,
+    "pools": LONG // 2,
+    "integers": LONG,
+}
+"""The kinds of chains -> the links from which on they are composed."""
+
+
 def chains(rng: random.Random, count: int) -> Iterator[Instance]:
     """As many chains of all kinds that are just long, or longer."""
     for _ in range(count):
-        dtype = rng.choice(["float32", "float64"])
+        kind, has_bounds = rng.choice([*LENGTHS]), rng.random() < 0.5
+        dtype = rng.choice(["int8", "uint16", "int32"] if kind == "integers" else ["float32", "float64"])
         numbers = np.random.default_rng(rng.randrange(1 << 30))
         x = relay.var("x", shape=SHAPE, dtype=dtype)
         chain: Expr = x
-        kind, has_bounds = rng.choice(["constants", "views", "products", "parts", "pools"]), rng.random() < 0.5
-        length = {"constants": LONG, "views": 2 * MANY, "products": 2, "parts": 1, "pools": LONG // 2}[kind]
-        for _ in range(length + rng.randrange(4)):
+        for _ in range(LENGTHS[kind] + rng.randrange(4)):
             if kind == "constants":
                 chain = _link(chain, rng, numbers, dtype, has_bounds)
             else:
-                links = {"views": _viewed, "products": _multiplied, "parts": _parted, "pools": _pooled}
+                links = {
+                    "views": _viewed,
+                    "products": _multiplied,
+                    "weights": _weighted,
+                    "parts": _parted,
+                    "pools": _pooled,
+                    "integers": _whole,
+                }
                 chain = links[kind](chain, rng, numbers, dtype)
-        data = numbers.normal(size=SHAPE)
+        data = numbers.normal(size=SHAPE) if kind != "integers" else numbers.integers(-(1 << 31), 1 << 31, SHAPE)
         if kind == "constants":
             data.flat[rng.sample(range(data.size), 2)] = np.inf, -np.inf
         yield Instance((chain,), {x: data.astype(dtype)})
@@ -53,6 +71,9 @@ def _viewed(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: st
         lambda: relay.nn.bias_add(turned, relay.const(numbers.normal(size=3), dtype), axis=rng.randrange(3)),
         lambda: relay.where(relay.greater(turned, c), turned, relay.negative(turned)),
         lambda: folded + relay.const(0.5, dtype),
+        lambda: relay.reverse(turned, axis=rng.randrange(3)) + relay.const(0.5, dtype),
+        lambda: relay.tanh(relay.take(x, relay.const(numbers.permutation(3)), axis=rng.randrange(3))),
+        lambda: relay.reshape(transpose(relay.reshape(x, (3, 9, 1)), axes=(1, 2, 0)), SHAPE) * relay.const(0.9, dtype),
     ]
     link: Expr = rng.choice(views)()
     return link
@@ -77,6 +98,51 @@ def _multiplied(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype
         lambda: relay.nn.bias_add(product, constant(3), axis=rng.choice([-1, 2])),
     ]
     link: Expr = rng.choice(shifts)()
+    return link
+
+
+def _weighted(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str) -> Expr:
+    """A product with a constant weight, with sums and products with constants behind it."""
+
+    def constant(*shape: int) -> Any:
+        return relay.const(numbers.uniform(0.3, 0.6, shape), dtype)
+
+    is_convolution = rng.random() < 0.5
+    channels, axis = ((3, 1), 1) if is_convolution else ((3,), 2)
+    result: Any = relay.nn.dense(x, constant(3, 3))
+    if is_convolution:
+        result = rng.choice([relay.nn.conv1d, relay.nn.conv1d_transpose])(x, constant(3, 3, 1))
+    for _ in range(rng.randrange(4)):
+        c = constant(*rng.choice([channels, (), (3, 3, 3)] if rng.random() < 0.2 else [channels, ()]))
+        steps: list[Callable[[], Any]] = [
+            lambda c=c, y=result: y * c,
+            lambda c=c, y=result: c - y,
+            lambda c=c, y=result: (y + c) / (c + relay.const(1.0, dtype)),
+            lambda y=result: relay.nn.bias_add(y, constant(3), axis=axis),
+            lambda y=result: relay.nn.batch_norm(y, *[constant(3) for _ in range(4)], axis=axis)[0],
+        ]
+        result = rng.choice(steps)()
+    link: Expr = rng.choice([relay.tanh, relay.nn.relu, relay.sigmoid])(result)
+    return link
+
+
+def _whole(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str) -> Expr:
+    """A link of integers, which wrap."""
+
+    def constant() -> Any:
+        return relay.const(numbers.integers(-9, 9, rng.choice([(), (3,)])).astype(dtype), dtype)
+
+    links: list[Callable[[], Any]] = [
+        lambda: x + constant(),
+        lambda: constant() - x,
+        lambda: x * constant(),
+        lambda: x * constant() - x * constant(),
+        lambda: relay.maximum(x, constant()),
+        lambda: relay.minimum(constant(), x),
+        lambda: relay.clip(x, -rng.choice([3.5, 1e3, np.inf]), rng.choice([3.5, 1e3])),
+        lambda: relay.nn.relu(x),
+    ]
+    link: Expr = rng.choice(links)()
     return link
 
 
@@ -138,11 +204,17 @@ def _parted(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: st
     shape = tuple(1 if place == axis else 3 for place in range(len(SHAPE)))[rng.randrange(len(SHAPE) + 1) :]
     c = relay.const(numbers.uniform(0.7, 1.4, shape), dtype)
 
-    def worked(part: Any) -> Any:
-        d = c if is_one else relay.const(numbers.uniform(0.7, 1.4, shape), dtype)
+    is_wide = rng.random() < 0.5
+
+    def worked(part: Any, length: int) -> Any:
+        mine = tuple(
+            length if is_wide and place - len(shape) == axis - len(SHAPE) else dim for place, dim in enumerate(shape)
+        )
+        d = c if is_one else relay.const(numbers.uniform(0.7, 1.4, mine), dtype)
         return relay.tanh(part * d) + part
 
-    parts = [worked(split[place] if is_split else part) for place, part in enumerate(slices)]
+    lengths = [other - one for one, other in pairwise(starts)]
+    parts = [worked(split[place] if is_split else part, lengths[place]) for place, part in enumerate(slices)]
     link: Expr = relay.concatenate(parts, axis)
     return link
 
