@@ -40,6 +40,14 @@ def normal(*shape: int) -> Any:
     return relay.const(RNG.normal(size=shape).astype("float32"))
 
 
+def whole(value: int, dtype: str = "int32") -> Any:
+    return relay.const(np.asarray(value).astype(dtype), dtype)
+
+
+def part(x: Any, *ranges: tuple[int, int]) -> Any:
+    return relay.strided_slice(x, *map(list, zip(*ranges, strict=True)))
+
+
 def positive(*shape: int) -> Any:
     return relay.const(abs(RNG.normal(size=shape)).astype("float32"))
 
@@ -366,13 +374,109 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
         (1, 4, 8, 8),
         lambda x, i: nn.relu(conv(x) * normal(4, 1, 1) + normal(4, 1, 1)),
     ),
+    "relu(reshape(transpose(x)) * a)": (
+        (4, 6),
+        lambda x, i: nn.relu(relay.transpose(relay.reshape(x, (6, 4))) * number(1.1)),
+    ),
+    "relu(take(x) * a + b)": (
+        (4, 8),
+        lambda x, i: nn.relu(relay.take(x, relay.const(np.roll(np.arange(8), 1)), axis=1) * number(1.1) + number(0.1)),
+    ),
+    "reverse(x * a + b)": ((4, 8), lambda x, i: relay.reverse(x * number(1.1) + number(0.2), axis=1)),
+    "quadrants, scaled": (
+        (8, 8),
+        lambda x, i: relay.concatenate(
+            [
+                relay.concatenate(
+                    [part(x, (4 * a, 4 * a + 4), (4 * b, 4 * b + 4)) * number(0.9 + a / 10 + b / 20) for b in range(2)],
+                    axis=1,
+                )
+                for a in range(2)
+            ],
+            axis=0,
+        ),
+    ),
+    "concat of relu(slice * array + array)": (
+        (4, 24),
+        lambda x, i: relay.concatenate(
+            [nn.relu(part(x, (0, 4), (6 * j, 6 * j + 6)) * normal(6) + normal(6)) for j in range(4)], axis=1
+        ),
+    ),
+    "concat of sums of slices": (
+        (4, 24),
+        lambda x, i: (
+            lambda z: relay.concatenate(
+                [part(x, (0, 4), (8 * j, 8 * j + 8)) + part(z, (0, 4), (8 * j, 8 * j + 8)) for j in range(3)], axis=1
+            )
+        )(relay.var(f"z{i}", shape=(4, 24))),
+    ),
+    "matmul by inputs * a": (
+        (4, 8),
+        lambda x, i: nn.matmul(x * number(1.01), relay.var(f"w{i}", shape=(8, 8))),
+    ),
+    "x z a + x w a": (
+        (4, 8),
+        lambda x, i: (
+            x * relay.var(f"z{i}", shape=(4, 8)) * number(0.5) + x * relay.var(f"w{i}", shape=(4, 8)) * number(0.5)
+        ),
+    ),
+    "x * array + z * array": (
+        (4, 8),
+        lambda x, i: (lambda a: x * a + relay.var(f"z{i}", shape=(4, 8)) * a)(normal(8)),
+    ),
+    "maximum(x * a, z * a)": (
+        (4, 8),
+        lambda x, i: relay.maximum(x * number(1.1), relay.var(f"z{i}", shape=(4, 8)) * number(1.1)),
+    ),
+    "maximum(x, -x)": ((4, 8), lambda x, i: relay.maximum(x, relay.negative(x))),
+    "softmax(x - max x) * a": (
+        (4, 8),
+        lambda x, i: nn.softmax(x - relay.max(x, axis=-1, keepdims=True)) * number(2),
+    ),
+    "norm, conv, norm": ((1, 4, 8, 8), lambda x, i: normalized(conv(normalized(x)))),
+    "conv, turned, relu": (
+        (1, 4, 8, 8),
+        lambda x, i: nn.relu(
+            relay.transpose(relay.transpose(conv(x), axes=(0, 2, 3, 1)) + normal(4), axes=(0, 3, 1, 2))
+        ),
+    ),
+    "bottleneck": (
+        (1, 4, 8, 8),
+        lambda x, i: nn.relu(normalized(nn.conv2d(nn.relu(normalized(conv(x))), normal(4, 4, 1, 1))) + x),
+    ),
+    "hardswish of depthwise bn": (
+        (1, 4, 8, 8),
+        lambda x, i: (lambda y: y * relay.clip(y + number(3), 0.0, 6.0) / number(6))(
+            normalized(nn.conv2d(x, normal(4, 1, 3, 3), padding=(1, 1), groups=4))
+        ),
+    ),
+    "leaky relu of scaled conv1d": (
+        (1, 4, 8),
+        lambda x, i: nn.leaky_relu(nn.conv1d(x, normal(4, 4, 3), padding=(1,)) * number(1.1) + normal(4, 1), alpha=0.1),
+    ),
+    "int64 (x + i) * a - b": (
+        (4, 8),
+        lambda x, i: (x + whole(i, "int64")) * whole(3, "int64") - whole(7, "int64"),
+    ),
+    "int32 maximum(x, i)": ((4, 8), lambda x, i: relay.maximum(x, whole(i))),
+    "int8 x * a + b": ((4, 8), lambda x, i: x * whole(7, "int8") + whole(100, "int8")),
+    "int32 minimum(maximum(x))": (
+        (4, 8),
+        lambda x, i: relay.minimum(relay.maximum(x, whole(-i)), whole(1000 - i)),
+    ),
 }
+
+
+def dtype_of(name: str) -> str:
+    """The dtype with which the name of a row begins; without one it is float32."""
+    first = name.split()[0]
+    return first if first.startswith("int") else "float32"
 
 
 def measure(name: str, links: int, check: bool) -> str:
     """A line of the table."""
     shape, link = LINKS[name]
-    expr: Any = relay.var("x", shape=shape)
+    expr: Any = relay.var("x", shape=shape, dtype=dtype_of(name))
     for place in range(links):
         expr = link(expr, place)
     start = time.process_time()
@@ -381,7 +485,7 @@ def measure(name: str, links: int, check: bool) -> str:
     seconds, nodes = time.process_time() - start, saturation.node_count
     megabytes = resident_bytes() >> 20
     figures = f"{nodes:8} {nodes / links:8.1f} {seconds:8.2f} {megabytes:6} {result.cost:8}"
-    line = f"{name:28} {figures}  {saturation.stop_reason:10}"
+    line = f"{name:38} {figures}  {saturation.stop_reason:10}"
     return f"{line} {checked(expr, result.expr)}" if check else line
 
 
@@ -392,11 +496,12 @@ def checked(given: Expr, result: Expr) -> str:
     wide_values: dict[Var, Any] = {}
     for node in post_order(given):
         if isinstance(node, Var):
-            values[node] = RNG.normal(size=node.type_annotation.concrete_shape).astype("float32")
-            wide[node] = relay.var(node.name_hint, shape=values[node].shape, dtype="float64")
-            wide_values[wide[node]] = values[node].astype("float64")
+            ty = node.type_annotation
+            values[node] = RNG.normal(scale=50 if "int" in ty.dtype else 1, size=ty.concrete_shape).astype(ty.dtype)
+            wide[node] = relay.var(node.name_hint, shape=values[node].shape, dtype=widened(values[node]))
+            wide_values[wide[node]] = values[node].astype(widened(values[node]))
         elif isinstance(node, Constant):
-            wide[node] = relay.const(node.data.numpy(), "float64")
+            wide[node] = relay.const(node.data.numpy(), widened(node.data.numpy()))
         else:
             wide[node] = rebuild(node, wide)
     with np.errstate(all="ignore"):
@@ -406,6 +511,11 @@ def checked(given: Expr, result: Expr) -> str:
         ]
     cost = eqsat.extract(eqsat.saturate(given, list(eqsat.rules.default)[::-1])).cost
     return f"{errors[0]:9.1e} {errors[1]:9.1e} {cost:8}"
+
+
+def widened(array: Any) -> str:
+    """The dtype of double precision in place of that of floating-point numbers."""
+    return "float64" if array.dtype.kind == "f" else str(array.dtype)
 
 
 def error(value: Any, exact: Any) -> float:
@@ -426,14 +536,14 @@ def main() -> None:
         print(measure(args.names[0], args.links, args.check))
         return
     checks = f"     {'given':>9} {'result':>9} {'reversed':>8}" if args.check else ""
-    print(f"{'chain':28} {'e-nodes':>8} {'a link':>8} {'seconds':>8} {'MB':>6} {'cost':>8}  stopped by{checks}")
+    print(f"{'chain':38} {'e-nodes':>8} {'a link':>8} {'seconds':>8} {'MB':>6} {'cost':>8}  stopped by{checks}")
     for name in args.names or LINKS:
         command = [sys.executable, __file__, "--links", str(args.links), *["--check"] * args.check, name]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=args.seconds, check=True)
             print(done.stdout, end="", flush=True)
         except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-            print(f"{name:28} {type(error).__name__}", flush=True)
+            print(f"{name:38} {type(error).__name__}", flush=True)
 
 
 if __name__ == "__main__":

@@ -103,27 +103,30 @@ def _multiplied(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype
 
 def _weighted(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str) -> Expr:
     """A product with a constant weight, with sums and products with constants behind it."""
-
-    def constant(*shape: int) -> Any:
-        return relay.const(numbers.uniform(0.3, 0.6, shape), dtype)
-
-    is_convolution = rng.random() < 0.5
-    channels, axis = ((3, 1), 1) if is_convolution else ((3,), 2)
-    result: Any = relay.nn.dense(x, constant(3, 3))
+    weight, is_convolution = numbers.uniform(0.3, 0.6, (3, 3)), rng.random() < 0.5
+    result: Any = relay.nn.dense(x, relay.const(weight, dtype))
     if is_convolution:
-        result = rng.choice([relay.nn.conv1d, relay.nn.conv1d_transpose])(x, constant(3, 3, 1))
+        product = rng.choice([relay.nn.conv1d, relay.nn.conv1d_transpose])
+        result = product(x, relay.const(weight[..., None], dtype))
     for _ in range(rng.randrange(4)):
-        c = constant(*rng.choice([channels, (), (3, 3, 3)] if rng.random() < 0.2 else [channels, ()]))
-        steps: list[Callable[[], Any]] = [
-            lambda c=c, y=result: y * c,
-            lambda c=c, y=result: c - y,
-            lambda c=c, y=result: (y + c) / (c + relay.const(1.0, dtype)),
-            lambda y=result: relay.nn.bias_add(y, constant(3), axis=axis),
-            lambda y=result: relay.nn.batch_norm(y, *[constant(3) for _ in range(4)], axis=axis)[0],
-        ]
-        result = rng.choice(steps)()
+        result = _behind(result, 1 if is_convolution else 2, rng, numbers, dtype)
     link: Expr = rng.choice([relay.tanh, relay.nn.relu, relay.sigmoid])(result)
     return link
+
+
+def _behind(x: Any, axis: int, rng: random.Random, numbers: np.random.Generator, dtype: str) -> Any:
+    """A sum or product of what has channels along an axis."""
+    channels = (3,) + (1,) * (len(SHAPE) - 1 - axis)
+    c = relay.const(numbers.uniform(0.3, 0.6, rng.choice([channels, channels, (), SHAPE])), dtype)
+    vectors = [relay.const(numbers.uniform(0.3, 0.6, 3), dtype) for _ in range(4)]
+    steps: list[Callable[[], Any]] = [
+        lambda: x * c,
+        lambda: c - x,
+        lambda: (x + c) / (c + relay.const(1.0, dtype)),
+        lambda: relay.nn.bias_add(x, vectors[0], axis=axis),
+        lambda: relay.nn.batch_norm(x, *vectors, axis=axis)[0],
+    ]
+    return rng.choice(steps)()
 
 
 def _whole(x: Expr, rng: random.Random, numbers: np.random.Generator, dtype: str) -> Expr:

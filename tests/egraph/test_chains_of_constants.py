@@ -540,7 +540,11 @@ def quadrants(x: Any, link: int) -> Any:
     )
 
 
-@pytest.mark.parametrize(("link", "cost"), [(biased_parts, 6), (quadrants, 1)])
+def rolled_by_parts(x: Any, link: int) -> Any:
+    return relay.concatenate([part(x, (0, 4), (3, 8)), part(x, (0, 4), (0, 3))], axis=1) * number(1.1) + number(0.2)
+
+
+@pytest.mark.parametrize(("link", "cost"), [(biased_parts, 6), (quadrants, 1), (rolled_by_parts, 5)])
 def test_parts_that_are_joined_again_become_one(link: Callable[[Any, int], Any], cost: int) -> None:
     graph = chain(link, 12)
     saturation = eqsat.saturate(graph)

@@ -1,21 +1,23 @@
 """Parts of a tensor that are joined again after elementwise work become that work on the whole, in one walk.
 
-Each e-node is told as ``core[box]``, a range of each axis, where the core is the same operator over the cores of its
-operands. A concatenation of such parts that follow each other is one of them again, if their cores are one but for
-constants, which are joined. Constants of a core have the shape of the box where they vary: what they would be elsewhere
-nobody knows. Rules would look for it among all forms of each of the parts together.
+Each e-node is told as ``core[box]``, ranges of each axis, where the core is the same operator over the cores of its
+operands. A concatenation of such parts is one of them again, if their cores are one but for constants, which are
+joined. First parts are joined that follow each other, then those in any order, as in a run of rolls. Where the
+constants of a core vary, they have the shape of the box: what they would be elsewhere nobody knows. Rules would look
+for it among all forms of each of the parts together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from eqsat.egraph.given_graph import Composed, GivenGraph, Node
 from eqsat.egraph.runs import Runs
+from eqsat.egraph.symbols import Symbol
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.expr import Constant, Op
 from eqsat.relay.op.index import slice_bounds
@@ -23,8 +25,12 @@ from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 from eqsat.relay.visitor import children_first
 
-Box: TypeAlias = tuple[tuple[int, int], ...]
-"""Where a part starts and stops, for each axis."""
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+Box: TypeAlias = tuple[Ranges, ...]
+"""The ranges that a part has of each axis, one after the other."""
+
+_MANY = 16
+"""Ranges of one axis from which on a run begins anew."""
 
 
 class _Run(NamedTuple):
@@ -45,13 +51,19 @@ def join_parts(graph: GivenGraph) -> list[Composed]:
     """Join the parts of tensors in a graph; what they became, in place of which they stand."""
     symbols = graph.vocabulary.symbols
     has_joins = any(getattr(symbols[node.symbol].op, "name", "") == "concatenate" for node in graph.nodes)
-    return SliceRuns(graph).make() if has_joins else []
+    return [*SliceRuns(graph).make(), *SliceRuns(graph, in_any_order=True).make()] if has_joins else []
 
 
 class SliceRuns(Runs[_Run]):
-    """The runs of elementwise operators over parts of tensors."""
+    """The runs of elementwise operators over parts of tensors.
 
-    def __init__(self, graph: GivenGraph):
+    Args:
+        graph: The given graph.
+        in_any_order: Whether parts are joined that do not follow each other, too.
+    """
+
+    def __init__(self, graph: GivenGraph, in_any_order: bool = False):
+        self._in_any_order = in_any_order
         self._known: dict[tuple[Any, ...], int] = {}  # drafts, each once
         self._nodes: dict[int, Node] = {}  # splits and tuples
         self._stops: dict[int, list[int]] = {}  # of splits: where their fields end
@@ -60,17 +72,29 @@ class SliceRuns(Runs[_Run]):
 
     def is_worth(self, handle: int) -> bool:
         run = self[handle]
-        return run.joins > 0 and not self._is_local(run)
+        pieces = sum(len(ranges) + 1 for ranges in run.box if len(ranges) > 1)
+        return pieces < 2 * run.joins and not self._is_local(run)
 
     def written(self, run: _Run) -> int:
         whole = self._tensor(run.core)
         assert whole is not None
-        parts = _partial(run.box, whole)
-        if not parts:
-            return run.core
-        begin, end = zip(*[run.box[axis] for axis in parts], strict=True)
+        result, parts = run.core, _partial(run.box, whole)
+        cuts = {axis: run.box[axis][0] for axis in parts if len(run.box[axis]) == 1}
+        if cuts:
+            result = self._cut(result, cuts)
+        for axis in parts:
+            if axis not in cuts:
+                fields = [self._cut(result, {axis: each}) for each in run.box[axis]]
+                types = [ty for ty in map(self.type, fields) if ty is not None]
+                symbol = self.graph.egraph.symbol(Symbol("tuple", None, len(fields)))
+                joined = self.draft(symbol, self.graph.vocabulary.tuple_atom, fields, TupleType(types))
+                result = self.draft_call("concatenate", [joined], axis=axis)
+        return result
+
+    def _cut(self, data: int, ranges: Mapping[int, tuple[int, int]]) -> int:
+        begin, end = zip(*ranges.values(), strict=True)
         return self.draft_call(
-            "strided_slice", [run.core], begin=begin, end=end, strides=(1,) * len(parts), axes=tuple(parts)
+            "strided_slice", [data], begin=begin, end=end, strides=(1,) * len(ranges), axes=tuple(ranges)
         )
 
     def draft(self, symbol: int, atom: int, children: Sequence[int], ty: Type) -> int:
@@ -124,8 +148,7 @@ class SliceRuns(Runs[_Run]):
             return None
         box = [*run.box]
         for axis, (start, stop) in ranges.items():
-            first = box[axis][0]
-            box[axis] = first + start, first + stop
+            box[axis] = _within(box[axis], start, stop)
         return run._replace(box=tuple(box))
 
     def _sliced(self, data: int, attrs: Attrs) -> _Run | None:
@@ -200,14 +223,16 @@ class SliceRuns(Runs[_Run]):
         axis = attrs.axis % len(ty.shape)
         if len(runs) < max(len(fields), 2):
             return None
-        follow = all(run.box[axis][1] == after.box[axis][0] for run, after in pairwise(runs))
+        ranges = _merged([each for run in runs for each in run.box[axis]])
         whole = self._tensor(runs[0].core)
-        if whole is None or not follow or any(self.type(run.core) != whole for run in runs):
+        if len(ranges) > (_MANY if self._in_any_order else 1):
+            return None
+        if whole is None or any(self.type(run.core) != whole for run in runs):
             return None
         if len({(*run.box[:axis], *run.box[axis + 1 :]) for run in runs}) > 1:
             return None
-        box = (*runs[0].box[:axis], (runs[0].box[axis][0], runs[-1].box[axis][1]), *runs[0].box[axis + 1 :])
-        lengths = [stop - start for start, stop in (run.box[axis] for run in runs)]
+        box = (*runs[0].box[:axis], ranges, *runs[0].box[axis + 1 :])
+        lengths = [sum(stop - start for start, stop in run.box[axis]) for run in runs]
         core = self._united([run.core for run in runs], lengths, axis, whole)
         if core is None:
             return None
@@ -291,7 +316,33 @@ class SliceRuns(Runs[_Run]):
 
 def _whole(ty: TensorType) -> Box:
     """All of a tensor, as a part."""
-    return tuple([(0, dim) for dim in ty.concrete_shape])
+    return tuple([((0, dim),) for dim in ty.concrete_shape])
+
+
+def _within(ranges: Ranges, start: int, stop: int) -> Ranges:
+    """What ranges of an axis have between two places."""
+    found, place = [], 0
+    for first, last in ranges:
+        begin, end = max(start - place, 0), min(stop - place, last - first)
+        if begin < end:
+            found.append((first + begin, first + end))
+        place += last - first
+    return tuple(found) or ((0, 0),)
+
+
+def _merged(ranges: Sequence[tuple[int, int]]) -> Ranges:
+    """Ranges one after the other, those that follow each other as one."""
+    found = [ranges[0]]
+    for start, stop in ranges[1:]:
+        if start == stop:
+            continue
+        if found[-1][0] == found[-1][1]:
+            found[-1] = start, stop
+        elif found[-1][1] == start:
+            found[-1] = found[-1][0], stop
+        else:
+            found.append((start, stop))
+    return tuple(found)
 
 
 def _partial(box: Box, whole: TensorType) -> list[int]:
