@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from eqsat.egraph.author import compute, constants, non_constant, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.author import compute, constants, like, non_constant, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Array, RuleSet, Soundness
+from eqsat.errors import TypeCheckError
 from eqsat.nd import bits
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op import (
@@ -23,7 +24,9 @@ from eqsat.relay.op import (
     tanh,
     where,
 )
+from eqsat.relay.op.types import broadcast_shape
 from eqsat.relay.ty import TensorType
+from eqsat.rules.operators import binary
 from eqsat.rules.shape import expanded
 from eqsat.rules.types import floats, is_scalar, keeps_floats, same_type
 from eqsat.rules.values import all_false, all_negative, all_true, half, minus_one, nonzero, one, scalar, two, zero
@@ -52,6 +55,19 @@ def is_condition(ty: TensorType) -> bool:
 
 
 known = where(z, a, b)
+
+
+def stays_small(number: TensorType, *chosen: TensorType) -> bool:
+    """Guard: a constant and each of two that are chosen are combined to nothing larger."""
+    try:
+        shapes = [broadcast_shape(number.shape, ty.shape) for ty in chosen]
+    except TypeCheckError:
+        return False
+    return all(shape in (number.shape, ty.shape) for shape, ty in zip(shapes, chosen, strict=True))
+
+
+with_choice, choice_first = binary(c, known), binary(known, c)
+sides = {"constant-with-choice": (with_choice, (c, a), (c, b)), "choice-with-constant": (choice_first, (a, c), (b, c))}
 
 
 def differs(value: Array, number: Array) -> Array:
@@ -134,6 +150,16 @@ repeated = RuleSet(
             ),
             when(of_two_numbers, value_of(a), value_of(b)),
         ),
+        # f(c, where(z, a, b)) = where(z, f(c, a), f(c, b))
+        *[
+            rewrite(
+                name,
+                whole,
+                where(z, like(whole, *first), like(whole, *second)),
+                when(stays_small, type_of(c), type_of(a), type_of(b)),
+            )
+            for name, (whole, first, second) in sides.items()
+        ],
         *[
             rewrite(name, whole, condition, when(same_type, type_of(whole), type_of(z)), when(is_condition, type_of(z)))
             for name, (whole, condition) in as_condition.items()

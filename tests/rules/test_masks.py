@@ -91,6 +91,15 @@ def test_guarded_attention_is_found_where_its_scales_differ_by_rounding() -> Non
     assert operators(eqsat.optimize(relay.nn.matmul(weights, value))) == ["nn.masked_attention"]
 
 
+def test_a_known_bias_is_added_to_what_a_mask_chooses_among() -> None:
+    bias = const(np.random.default_rng(0).standard_normal((1, 3, 4, 5)).astype("f4"))
+    graph = bias + hides(-1e4)
+    best = eqsat.optimize(graph)
+    assert operators(best) == ["where"]
+    feed = {shown: np.array([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0]], bool).reshape(2, 1, 1, 5)}
+    np.testing.assert_array_equal(evaluate(best, feed), evaluate(graph, feed))
+
+
 def test_capped_scores_are_above_a_mask_of_the_least_number() -> None:
     scores = relay.nn.matmul(query, relay.transpose(key, (0, 1, 3, 2))) * const(np.float32(0.35))
     capped = relay.tanh(scores) * const(np.float32(50))
