@@ -526,9 +526,23 @@ def in_any_order(name: str) -> Rewrite:
     return rewrite(f"{name}-in-any-order", both, one, soundness=soundness, early=True)
 
 
+BITWISE = [f"{kind}_{name}" for kind in ("logical", "bitwise") for name in ("and", "or", "xor")]
+
+
+def met_bits(name: str) -> Rewrite:
+    """f(f(x, a), b) = f(x, f(a, b)), where the values of the constants are known"""
+    of = is_op(name)
+    once = of(x, a) | of(a, x)
+    twice = of(once, b) | of(b, once)
+    known = when(lambda one, other: one.dtype == other.dtype, value_of(a), value_of(b))
+    terms = known, distinct(twice, once, x), non_constant(x)
+    return rewrite(f"{name.replace('_', '-')}-twice", twice, of(x, of(a, b)), *terms, contracts=True)
+
+
 commuted = RuleSet("commuted", list(map(in_any_order, COMMUTATIVE)))
+bits = RuleSet("bits", list(map(met_bits, BITWISE)))
 by_numbers = RuleSet("by-numbers", [by_number(name, neutral) for name, neutral in NEUTRAL.items()])
 
 algebra = RuleSet(
-    "algebra", [neutral, canonical, meeting, scaled_alike, cancelling, repeated, commuted, by_numbers, functions]
+    "algebra", [neutral, canonical, meeting, scaled_alike, cancelling, repeated, commuted, by_numbers, bits, functions]
 )

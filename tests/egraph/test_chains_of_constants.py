@@ -500,6 +500,19 @@ def test_slices_that_are_written_in_two_ways_are_joined_in_one() -> None:
     assert eqsat.extract(saturation).cost == 1
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8"])
+@pytest.mark.parametrize("name", ["and", "or", "xor"])
+def test_bits_meet(name: str, dtype: str) -> None:
+    of = getattr(relay, f"{'logical' if dtype == 'bool' else 'bitwise'}_{name}")
+    x = graph = relay.var("x", shape=(4, 8), dtype=dtype)
+    for _ in range(11):
+        graph = of(graph, relay.const(RNG.integers(0, 256, 8).astype("uint8") & 129, dtype))
+    best = eqsat.extract(eqsat.saturate(graph))
+    assert best.cost <= 1
+    data = {x: RNG.integers(0, 256, (4, 8)).astype(dtype)}
+    np.testing.assert_array_equal(evaluate(best.expr, data), evaluate(graph, data))
+
+
 def test_what_is_elementwise_passes_moves_that_stay() -> None:
     saturation = eqsat.saturate(chain(turned_anew, 40))
     assert saturation.stop_reason == "saturated"

@@ -381,7 +381,7 @@ class Chains(Runs[Form]):
             return None
         if attrs is not None and attrs.get("out_dtype"):
             return None
-        calls = sum(len(self._calls(each)) for each, leaves in zip(forms, leave, strict=True) if leaves)
+        calls = len(scales) if name in _MATRIX_PRODUCTS else 0  # rules move them past other products
         product = self.draft_call(name, [*map(self.written, rest)], **({} if attrs is None else dict(attrs)))
         found = Form(product, scale, before=calls)
         return found if self._has_scale(found) else None

@@ -7,7 +7,7 @@ each match aside and asks the question, the second acts on the matches whose que
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -19,7 +19,6 @@ from eqsat.egraph.engine import put
 from eqsat.egraph.facts import find_types
 from eqsat.egraph.forms import needed_heads
 from eqsat.egraph.join import WIDE, by_operand, by_root, in_blocks
-from eqsat.egraph.journal import Made
 from eqsat.egraph.layouts import find_layouts
 from eqsat.egraph.prefilter import Dependencies, Prefilter
 from eqsat.egraph.query import Query, QueryCompiler
@@ -270,7 +269,7 @@ class RewriteCompiler(RuleRunner):
             if other is None or other.symbol != node.symbol or not made.keys().isdisjoint(other.children):
                 yield hide, ""
                 # x[i][j] = x[i[j]]: what is inside of one match may be what another one's result reads
-                if other is None or other.symbol != node.symbol or self._makes_more(other, made):
+                if other is None or other.symbol != node.symbol or made.keys() >= {*other.children}:
                     yield from self._inside(root, query, action)
                 continue
             pairs = [*zip(node.children, other.children, strict=True)]
@@ -281,11 +280,6 @@ class RewriteCompiler(RuleRunner):
                 hide = self.egraph.hide_unless(node.symbol, node.atom, node.children, other.children, root)
                 differing = [] if node.swapped else [f"(= {node.atom} {other.atom}) {each}" for each in differing]
             yield from ((hide, each) for each in differing)
-
-    @staticmethod
-    def _makes_more(result: Made, made: Mapping[str, Made]) -> bool:
-        """Whether a result is over more that is made than single constants."""
-        return any(made[child].children for child in result.children if child in made)
 
     def _inside(self, root: str, query: Query, action: Action) -> Iterator[tuple[str, str]]:
         """The action that hides what only the hidden e-node of a root reads, where the given graph reads it once."""
