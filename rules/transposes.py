@@ -269,7 +269,7 @@ def groups(whole: TensorType, joined: TensorType) -> list[list[int]] | None:
         if product != dim or not group:
             return None
         found.append(group)
-    return found if axis == len(whole.shape) else None
+    return found if all(dim == 1 for dim in whole.shape[axis:]) else None
 
 
 def order_apart(attrs: Attrs, whole: TensorType, joined: TensorType, result: TensorType) -> tuple[int, ...] | Refusal:
@@ -279,8 +279,11 @@ def order_apart(attrs: Attrs, whole: TensorType, joined: TensorType, result: Ten
     found = groups(whole, joined)
     if found is None:
         return refuse("an axis is parted")
-    order = tuple([axis for group in permutation(attrs, rank_of(joined)) for axis in found[group]])
-    return order if result.shape == tuple([whole.shape[axis] for axis in order]) else refuse("it ends in other axes")
+    order = [axis for group in permutation(attrs, rank_of(joined)) for axis in found[group] if whole.shape[axis] != 1]
+    ones = [axis for axis, dim in enumerate(whole.shape) if dim == 1]  # these may stand anywhere
+    if [whole.shape[axis] for axis in order] != [dim for dim in result.shape if dim != 1]:
+        return refuse("it ends in other axes")
+    return tuple([(ones if dim == 1 else order).pop(0) for dim in result.shape])
 
 
 def transposed_groups(name: str, reshaped: Callable[[DFPattern, DFPattern], DFPattern]) -> Rewrite:

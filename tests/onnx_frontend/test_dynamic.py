@@ -441,6 +441,17 @@ def test_between_linear_layers_rows_stay_rows() -> None:
     assert agree(proto, after, {"x0": rows(2, 3, 8)["x"]})
 
 
+def test_an_axis_of_one_head_may_be_away_while_others_are_turned() -> None:
+    proto = parsed(
+        """(float[n,1,m,8] x) => (float[n,1,8,m] y) <int64[3] joined = {0, -1, 8}, int64[4] apart = {0, 1, 8, -1}> {
+            rows = Reshape (x, joined)  turned = Transpose <perm = [0, 2, 1]> (rows)  y = Reshape (turned, apart)
+        }"""
+    )
+    after = optimized(proto)
+    assert operators(after.graph) == {"Transpose": 1}
+    assert agree(proto, after, rows(2, 1, 3, 8), rows(1, 1, 1, 8))
+
+
 def test_flattening_keeps_what_is_not_known() -> None:
     proto = parsed("(float[n,2,3] x) => (float[m,3] y) { h = Flatten <axis = 2> (x) y = Exp (h) }")
     assert agree(proto, optimized(proto), rows(1, 2, 3), rows(4, 2, 3))
