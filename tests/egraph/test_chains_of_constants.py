@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 
 import eqsat
 from eqsat import relay, rules
+from eqsat.egraph.author import distinct, non_constant
 from eqsat.egraph.exact_constants import ExactConstants
 from eqsat.egraph.vocabulary import Vocabulary
+from eqsat.relay.dataflow_pattern import is_constant, is_op, wildcard
 from eqsat.relay.interpreter import evaluate
 from eqsat.relay.visitor import post_order
+from eqsat.rules import rewrite
 
 RNG = np.random.default_rng(5)
 FLOATS = RNG.normal(size=200).astype("float32")
@@ -498,6 +501,25 @@ def test_slices_that_are_written_in_two_ways_are_joined_in_one() -> None:
     saturation = eqsat.saturate(relay.concatenate(given, axis=1) + relay.concatenate(parts, axis=1))
     assert saturation.report.rule("concat-of-slices").matches <= 4
     assert eqsat.extract(saturation).cost == 1
+
+
+def test_what_a_rule_without_guards_makes_is_matched_before_it_is_hidden() -> None:
+    bitwise_or, one, other = relay.op.get("bitwise_or"), is_constant(), is_constant()
+    data = wildcard()
+    inner = is_op("bitwise_or")(data, one)
+    twice = is_op("bitwise_or")(inner, other)
+    met = rewrite(
+        "or-of-or",
+        twice,
+        is_op("bitwise_or")(data, is_op("bitwise_or")(one, other)),
+        distinct(twice, inner, data),
+        non_constant(data),
+        contracts=True,
+    )
+    graph = relay.var("x", shape=(4,), dtype="uint8")
+    for link in range(7):
+        graph = relay.Call(bitwise_or, [graph, relay.const(np.uint8(1 << link), "uint8")])
+    assert eqsat.extract(eqsat.saturate(graph, [met, rules.fold])).cost == 1
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8"])

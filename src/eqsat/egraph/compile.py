@@ -146,7 +146,12 @@ class RewriteCompiler(RuleRunner):
             self._tell_made(action)
             premises = " ".join([premises, *self._late_conditions(rule, query)])
             declare(self.ruleset, premises, " ".join(action.actions), name)
-            self._declare_hidings(hidings[0], premises, name)
+            # what the last run of the rule made may match, too, and is to act before it is hidden
+            done = [f"(= {root} {result})" for root, result in action.pairs]
+            done += [
+                f"(= {each.variable} (n{each.symbol} {' '.join((each.atom, *each.children))}))" for each in action.made
+            ]
+            self._declare_hidings(hidings[0], " ".join([premises, *done]), name)
             return
         self.asks = True
         keys = " ".join(action.keys)
