@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 from eqsat import rules
+from eqsat.onnx import load, run
 from eqsat.onnx.files import from_proto
 
 from .models import benchmark_module, conv_batch_norm, parsed, with_weights
@@ -92,6 +93,11 @@ def norm(epsilon: float, factor: float = 2.0) -> onnx.ModelProto:
         ),
         w=(8, 4),
     )
+
+
+def test_rows_that_views_lay_out_become_batches_where_these_need_fewer_views() -> None:
+    """The convolutions of GPT-2 are products of rows. No walk may take the batches away that the rules choose."""
+    assert run(load(DATA / "spellings/gpt2.eager.dynamo.onnx"), opset=23).extraction.cost == 14
 
 
 def test_the_first_difference_is_named() -> None:

@@ -54,12 +54,14 @@ class _Run(NamedTuple):
         move: The number of the last move; -1: the value is the core.
         moves: How many the longest way has from where the run begins.
         gains: Whether moves have become fewer, or have left an operator.
+        turns: Whether transposes have become fewer.
     """
 
     core: int
     move: int = -1
     moves: int = 0
     gains: bool = False
+    turns: bool = False
 
 
 def move_views(graph: GivenGraph) -> list[Composed]:
@@ -81,9 +83,9 @@ class ViewRuns(Runs[_Run]):
         super().__init__(graph)
 
     def is_worth(self, handle: int) -> bool:
-        """Whether a run has many moves, or is none in the end."""
+        """Whether a run has many moves, or is none in the end but for views, between which rules choose."""
         run = self[handle]
-        are_gone = run.move < 0 and run.moves > 1
+        are_gone = run.move < 0 and run.turns
         return run.gains and (are_gone or run.moves >= MANY) and isinstance(self.type(run.core), TensorType)
 
     def written(self, run: _Run) -> int:
@@ -149,7 +151,7 @@ class ViewRuns(Runs[_Run]):
         if run.move >= 0 and (last := self._moves[run.move]).name == "transpose":
             run, axes = run._replace(move=last.before, gains=True), tuple([last.form[axis] for axis in axes])
         if axes == tuple(range(len(axes))):
-            return run._replace(moves=run.moves + 1, gains=True)
+            return run._replace(moves=run.moves + 1, gains=True, turns=True)
         return self._after(run, "transpose", axes, shape)
 
     def _reshaped(self, run: _Run, shape: tuple[int, ...], before: tuple[int, ...]) -> _Run | None:
@@ -191,7 +193,8 @@ class ViewRuns(Runs[_Run]):
             operands.append(operand)
         result = self.draft(node.symbol, node.atom, operands, TensorType(core.shape, ty.dtype))
         gains = first.move >= 0 or any(run.gains for run in runs.values())
-        return first._replace(core=result, moves=moves, gains=gains)
+        turns = any(run.turns for run in runs.values())
+        return first._replace(core=result, moves=moves, gains=gains, turns=turns)
 
     def _along(self, node: Node, attrs: Attrs) -> _Run | None:
         """An operator over a run whose other operands are constants that lie along an axis."""
