@@ -23,8 +23,12 @@ MANY = 8
 _DEEP = 512
 """Moves after each other from which on a run begins anew: each value that ends it is written with all of them."""
 
-_ALONG = ("nn.bias_add", "nn.batch_norm")
-"""Operators of which operands lie along an axis of the first one."""
+_ALONG = ("nn.bias_add", "nn.batch_norm", "nn.softmax", "nn.log_softmax")
+"""Operators along an axis of their first operand, as others of them lie, which are constants."""
+
+
+_TAKING_IN = ("nn.dense", "nn.matmul", "nn.batch_matmul")
+"""Operators that take in transposes of their operands and results."""
 
 
 class _Move(NamedTuple):
@@ -80,12 +84,13 @@ class ViewRuns(Runs[_Run]):
     def __init__(self, graph: GivenGraph):
         self._moves: list[_Move] = []
         self._numbers: dict[_Move, int] = {}
+        self._symbols = {graph.vocabulary.symbols[node.symbol].name for node in graph.nodes}
         super().__init__(graph)
 
     def is_worth(self, handle: int) -> bool:
-        """Whether a run has many moves, or is none in the end but for views, between which rules choose."""
+        """Whether a run has many moves, or transposes that cancel, which no product of matrices takes in."""
         run = self[handle]
-        are_gone = run.move < 0 and run.turns
+        are_gone = run.move < 0 and run.turns and self._symbols.isdisjoint(_TAKING_IN)
         return run.gains and (are_gone or run.moves >= MANY) and isinstance(self.type(run.core), TensorType)
 
     def written(self, run: _Run) -> int:
@@ -197,7 +202,7 @@ class ViewRuns(Runs[_Run]):
         return first._replace(core=result, moves=moves, gains=gains, turns=turns)
 
     def _along(self, node: Node, attrs: Attrs) -> _Run | None:
-        """An operator over a run whose other operands are constants that lie along an axis."""
+        """An operator along an axis of a run, as its other operands lie, which are constants."""
         data, *others = node.children
         run, ty = self.get(data), self.graph.type(data)
         if run is None or not isinstance(ty, TensorType):
