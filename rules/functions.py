@@ -83,11 +83,11 @@ def other_number(value: Array, number: Array) -> Array:
 
 
 def of_two_numbers(value: Array, number: Array) -> bool:
-    """Guard: a constant has one number in some places, and a given scalar in the others."""
-    if number.ndim or value.dtype.kind not in "fiu":
+    """Guard: a constant has one number in some places, of several, and a given one in all others."""
+    if number.size != 1 or number.ndim > value.ndim or value.size < 2 or value.dtype.kind not in "fiu":
         return False
     places = differs(value, number)
-    if not places.any() or places.all():
+    if not places.any():
         return False
     return not differs(value[places], other_number(value, number)).any()
 

@@ -79,6 +79,13 @@ def test_attention_is_found_under_its_mask_and_keeps_what_a_query_without_keys_g
     np.testing.assert_allclose(evaluate(best, feed), evaluate(graph, feed), rtol=1e-4, atol=1e-5)
 
 
+def test_a_mask_may_choose_a_number_that_is_laid_out_for_each_query() -> None:
+    rows, low = (const(np.full(shape, value, "float32")) for shape, value in (((1, 1, 4, 1), 0), ((1,), -np.inf)))
+    found = operators(eqsat.optimize(attention(relay.where(shown, rows, low), guard=True)))
+    assert "nn.masked_attention" in found
+    assert "isnan" not in found
+
+
 def test_guarded_attention_is_found_where_its_scales_differ_by_rounding() -> None:
     root = np.float32(8**-0.25)
 

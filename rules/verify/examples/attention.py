@@ -90,9 +90,10 @@ def two_numbers(draw: Draw) -> Any:
     """The choice of a constant that mostly is one of two numbers everywhere, or of the second one."""
     shape = (2, 3)
     low = draw.rng.choice((-1e4, -np.inf))
-    numbers = (0, low) if draw.chance(0.8) else (0, 1, low)
+    numbers = draw.rng.choice(((0, low), (0, low), (0,), (0, 1, low)))
     constant = np.asarray([draw.rng.choice(numbers) for _ in range(6)], "float32").reshape(shape)
-    return where(Var("z", TensorType((draw.rng.choice((1, 2)), 3), "bool")), const(constant), const(np.float32(low)))
+    second = np.full((1,) * draw.rng.randint(0, 2), low, "float32")
+    return where(Var("z", TensorType((draw.rng.choice((1, 2)), 3), "bool")), const(constant), const(second))
 
 
 def hidden(draw: Draw) -> Any:
