@@ -14,7 +14,7 @@ from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewr
 from eqsat.egraph.rule import Array, Compute, Guard, Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.dataflow_pattern import DFPattern, is_op
+from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple_get_item
 from eqsat.relay.op import mean, rsqrt, tanh, transpose
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import TensorType
@@ -206,8 +206,19 @@ def masked(name: str, mask: DFPattern, *guards: Guard, soundness: Soundness = RO
 
 turned_keys = transpose(k)
 over_columns = nn.matmul(q, turned_keys)
-viewed_keys = view(k)
-over_viewed = nn.matmul(q, viewed_keys)
+columns = {"viewed": view(k), "split": is_tuple_get_item(is_op("split")(k)), "sliced": is_op("strided_slice")(k)}
+
+
+def keys_as_rows(name: str, columns: DFPattern) -> Rewrite:
+    """q k' = q transpose(k)' where keys are columns: convolutions make them (batch, head, element, place)"""
+    product = nn.matmul(q, columns)
+    return rewrite(
+        f"{name}-keys-as-rows",
+        product,
+        like(product, q, transpose(columns, axes=(0, 1, 3, 2)), transpose_b=True),
+        when(multiplies_columns, attrs_of(product), type_of(columns)),
+        soundness=ROUNDING,
+    )
 
 
 def multiplies_columns(attrs: Attrs, ty: TensorType) -> bool:
@@ -237,14 +248,7 @@ keys = RuleSet(
 attention = RuleSet(
     "attention",
     [
-        # convolutions make keys (batch, head, element, place)
-        rewrite(
-            "viewed-keys-as-rows",
-            over_viewed,
-            like(over_viewed, q, transpose(viewed_keys, axes=(0, 1, 3, 2)), transpose_b=True),
-            when(multiplies_columns, attrs_of(over_viewed), type_of(viewed_keys)),
-            soundness=ROUNDING,
-        ),
+        *[keys_as_rows(name, made) for name, made in columns.items()],
         *[
             of_heads(f"{prefix}attention", form, nn.attention(q, k, v, **said), *guards)
             for prefix, form, said, guards in FORMS

@@ -29,7 +29,7 @@ from eqsat.egraph.author import (
 from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import is_op
-from eqsat.relay.op import expand_dims, reshape, squeeze, transpose, where
+from eqsat.relay.op import broadcast_to, expand_dims, reshape, squeeze, transpose, where
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.axes import from_front, permutation, renumbered
 from eqsat.rules.operators import binary, unary, view
@@ -83,6 +83,29 @@ def is_undone(outer: Attrs, inner: Attrs, before: TensorType, after: TensorType)
     """Guard: of two views, one adds the axes that the other removes."""
     same = rank_of(before) == rank_of(after) and long_axes(before) == long_axes(after)
     return same and names_axes(outer) and names_axes(inner)
+
+
+def expanded_before(attrs: Attrs, before: TensorType, between: TensorType, after: TensorType) -> Shape | Refusal:
+    """The shape that data is expanded to without the axes of one element that a view adds to it or moves.
+
+    Each axis that is repeated is one of the data, then, between the same axes that are not.
+    """
+    if not all(map(is_static, (before, between, after))) or not is_alike(attrs, before, between):
+        return refuse("a dimension is not known, or the view changes more than axes of one element")
+    old = (1,) * (rank_of(after) - rank_of(between)) + between.concrete_shape
+    lengths, at = [*before.concrete_shape], 0
+    for one, dim in zip(old, after.concrete_shape, strict=True):
+        if one == dim == 1:
+            continue
+        if one == 1:
+            if at == len(lengths) or before.shape[at] != 1:
+                return refuse("it is repeated where the data has no axis")
+            lengths[at] = dim
+        else:
+            while before.shape[at] == 1:
+                at += 1
+        at += 1
+    return tuple(lengths)
 
 
 # ---- two of a kind
@@ -263,6 +286,7 @@ expanded_turned, squeezed_turned = transpose(expanded), transpose(squeezed)
 viewed_turned = transpose(viewed)
 others_turned = computed_parts(without_ones, attrs_of(viewed_turned), type_of(x), type_of(viewed))
 others_first = reshaped(transpose(reshape(x, newshape=others_turned(0)), axes=others_turned(1)), viewed_turned, False)
+repeated_view = broadcast_to(viewed)
 padded = is_op("nn.pad")(x, y)
 padded_view = view(padded)
 
@@ -327,6 +351,22 @@ unit_axes = RuleSet(
                 ("dynamic-expand", is_op("dyn.broadcast_to")(viewed_turned, y), (y,)),
             )
         ],
+        # expand(view(x)) = view(expand(x)), where the view adds axes of one element
+        rewrite(
+            "expand-before-ones",
+            repeated_view,
+            reshaped(
+                broadcast_to(
+                    x,
+                    shape=compute(
+                        expanded_before, attrs_of(viewed), type_of(x), type_of(viewed), type_of(repeated_view)
+                    ),
+                ),
+                repeated_view,
+                False,
+            ),
+            when(lambda before, after: rank_of(before) < rank_of(after), type_of(x), type_of(viewed)),
+        ),
         # view(pad(x)) = pad(view(x))
         rewrite(
             "view-into-pad",

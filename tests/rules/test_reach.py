@@ -36,6 +36,12 @@ def normalized_pool(pool: Callable[..., Expr], sign: float) -> Expr:
     return nn.batch_norm(pool(nn.conv2d(image(), array(3, 3, 3, 3)), pool_size=2), *channel)[0]
 
 
+def normalized_for_one(shared: Expr) -> Expr:
+    """A convolution of what is normalized, and what else is made of it."""
+    channel = [const(np.full(3, number, "float32")) for number in (1.5, 0.5, 0.1, 2.0)]
+    return nn.relu(shared) + nn.conv2d(nn.batch_norm(shared, *channel)[0], array(3, 3, 1, 1))
+
+
 def scaled_forward() -> Expr:
     return nn.conv2d(nn.relu(image() * array(3, 1, 1)), array(3, 3, 3, 3))
 
@@ -379,6 +385,10 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
             relay.mean(image() * array(3, 1, 1) + array(3, 1, 1, low=0.1), axis=(2, 3), keepdims=True),
             array(5, 3, 1, 1),
         ),
+    ),
+    "a normalization of a product that others read, too, goes forward": (
+        "nn.conv2d nn.bias_add nn.relu nn.conv2d nn.bias_add add",
+        lambda: normalized_for_one(nn.bias_add(nn.conv2d(image(), array(3, 3, 1, 1)), array(3))),
     ),
     "or past a view that lays an image out in a row": (
         "nn.batch_flatten nn.dense nn.bias_add",

@@ -23,8 +23,9 @@ of what is itself shifted, and ramps of what is scaled.
     absorbing(class)  the class is a product with a constant weight, or such a product with a bias or scaled: a scale
                       behind it goes into the weight, of whatever sign
     readers(class)    the operators of the given graph that read the class; 1 of what rules made
-    bare(class)       the class is none of the absorbing ones, or has several readers: a weight that takes in the scale
-                      of one reader is another one than that of the others
+    own(class)        it has one reader: where others read a product, too, the weight that takes in the scale of one is
+                      another one than theirs, and what is made of the product counts as weighted no more
+    bare(class)       the class is none of the absorbing ones, or has several readers
     multiple(class, x), sum_of(class, x)
                       the class is a product or sum of x with a constant
     apart(class)      the class is a sum of two values that are not both multiples of one: a sum of multiples may turn
@@ -185,7 +186,9 @@ class Bases:
         engine.rule("origins", "(varies e)", "(set (readers e) 1)")
         if self.egraph.has_uses:
             engine.rule("origins", "(varies e) (= n (uses e))", "(set (readers e) n)")
-        engine.rule("origins", "(bare e) (absorbing e) (= 1 (readers e))", "(delete (bare e))")
+        engine.rule("origins", "(= 1 (readers e))", put("(own e)"))
+        engine.rule("origins", "(own e) (= n (readers e)) (> n 1)", "(delete (own e))")
+        engine.rule("origins", "(bare e) (absorbing e) (own e)", "(delete (bare e))")
         engine.relation("still", "Expr")
         engine.rule("origins", "(unscaled e)", put("(still e)"))
         engine.rule("bases", "(unscaled e)", put("(still e)"))
@@ -213,8 +216,9 @@ class Bases:
             engine.rule("origins", f"{form} ({relation} x e)", "(set (linked e x) 1)")
             # x + c is no multiple if x is none, x * c no sum with a constant if x is none
             other = "unscaled" if relation == "sum_of" else "unshifted"
-            for kept in (other, "weighted", "absorbing"):
-                engine.rule("origins", f"{form} ({kept} x)", put(f"({kept} e)"))
+            engine.rule("origins", f"{form} ({other} x)", put(f"({other} e)"))
+            for kept in ("weighted", "absorbing"):
+                engine.rule("origins", f"{form} ({kept} x) (own x)", put(f"({kept} e)"))
         for relation in ("broad", "stuck"):
             engine.relation(relation, "Expr")
         engine.rule("origins", f"(isc e) (= t (ty e)) ({self._is_wide} t)", put("(broad e)"))
@@ -231,9 +235,11 @@ class Bases:
             rule("origins", f"{node} (varies {children[0]}){others}", told)
         elif op.name == "nn.bias_add":
             for relation in ("weighted", "absorbing"):
-                rule("origins", f"{node} ({relation} {children[0]}){others}", put(f"({relation} e)"))
+                rule(
+                    "origins", f"{node} ({relation} {children[0]}) (own {children[0]}){others}", put(f"({relation} e)")
+                )
         elif op.name in (*_PASSED, *POOLS) or op.has(Trait.MOVES):
-            rule("origins", f"{node} (weighted {children[0]}){others}", put("(weighted e)"))
+            rule("origins", f"{node} (weighted {children[0]}) (own {children[0]}){others}", put("(weighted e)"))
 
     def _affine(self, name: str, node: str, children: Sequence[str]) -> None:
         rule = self.egraph.engine.rule

@@ -136,7 +136,7 @@ class EGraph:
             for table in ("level", "origin", "first"):
                 self.engine.declare(f"(function {table} (Expr) i64 :merge (min old new))")
             self.engine.declare("(function linked (Expr Expr) i64 :merge (max old new))")
-            for relation in ("factor", "term", "weighted", "plain", "absorbing", "bare", "given"):
+            for relation in ("factor", "term", "weighted", "plain", "absorbing", "bare", "own", "given"):
                 self.engine.relation(relation, "Expr")
 
     def ask_numbers(self) -> None:
