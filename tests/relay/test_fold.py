@@ -24,6 +24,19 @@ def test_what_would_be_large_is_kept() -> None:
     assert fold_constants(large) is large
 
 
+def test_what_would_be_large_is_computed_on_the_way_to_something_small() -> None:
+    large = relay.zeros((2048, 512), "float32") + relay.const(1.0)
+    total = fold_constants(relay.sum(large))
+    assert isinstance(total, relay.Constant)
+    assert total.data.numpy() == 2048 * 512
+    assert not isinstance(fold_constants(large), relay.Constant)
+
+
+def test_what_is_too_large_to_be_computed_is_kept() -> None:
+    total = relay.sum(relay.zeros((1 << 16, 1 << 14), "float32"))  # of 4 GB
+    assert fold_constants(total) == total
+
+
 def test_constants_of_an_expression_without_its_module() -> None:
     x = relay.var("x", shape=(2,))
     folded = relay.transform.FoldConstantExpr(x + (relay.const(1.0) + relay.const(2.0)), relay.IRModule())

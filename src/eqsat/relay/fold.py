@@ -29,6 +29,9 @@ GROWTH_LIMIT = 1 << 20
 LARGE = 1 << 16
 """Bytes from which on a value is loaded or computed when it is used, and not kept."""
 
+MOST_PASSING = 1 << 27
+"""Bytes of a value that is larger than what is kept, but may be computed on the way to a smaller one."""
+
 _DEEPEST = 4
 """How many operators deep a value that is computed when it is used may be above those that are not."""
 
@@ -43,7 +46,8 @@ def fold_constants(root: Expr, limit: float = GROWTH_LIMIT, foreign: Foreign | N
     """Return a graph with every sub-expression over constants replaced by its value.
 
     Kept as they are: the inside of functions, operators that are stateful, quantized or have no kernel, and what would
-    be larger by more than ``limit`` bytes than all it is computed from (such as ``zeros`` of a large shape).
+    be larger by more than ``limit`` bytes than all it is computed from (such as ``zeros`` of a large shape), unless it
+    comes to something smaller a few operators later.
 
     Args:
         root: The graph.
@@ -69,6 +73,7 @@ class Folding:
         self._limit = limit
         self._foreign = foreign
         self._known: dict[Expr, tuple[Any, int] | None] = {}
+        self._passing: dict[Expr, tuple[NDArray, int]] = {}  # values that are too large, and computed when they are used
         self._is_constant: dict[Expr, bool] = {}
         self._depth: dict[NDArray, int] = {}
 
@@ -108,7 +113,7 @@ class Folding:
             return (node.data if node.data.nbytes >= LARGE else node.data.numpy()), node.data.nbytes
         if not isinstance(node, (Call, Tuple, TupleGetItem)):
             return None
-        operands = [self._known.get(operand) for operand in _operands(node)]
+        operands = [self._known.get(operand) or self._passing.get(operand) for operand in _operands(node)]
         found = [operand for operand in operands if operand is not None]
         if len(found) < len(operands):
             return None
@@ -126,6 +131,9 @@ class Folding:
         try:
             ty = _result_type(node.op, node.attrs, values)
             if nbytes(ty) > self._limit + sources:
+                later = self._later(node.op, node.attrs, ty, values) if nbytes(ty) <= MOST_PASSING else None
+                if later is not None:
+                    self._passing[node] = later, sources
                 return None
             later = self._computed_later(node.op, node.attrs, ty, values)
             return (evaluate_op(node.op, node.attrs, _arrays(values)) if later is None else later), sources
@@ -137,9 +145,14 @@ class Folding:
         is_certain = op.has(Trait.ELEMENTWISE) or op.has(Trait.MOVES)
         if not is_certain or not isinstance(ty, TensorType) or not LARGE <= nbytes(ty) < inf:
             return None
-        operands = leaves(values)
-        depth = 1 + max([self._depth.get(each, 0) for each in operands if isinstance(each, NDArray)], default=0)
-        if depth > _DEEPEST or any(np.dtype(each.dtype).kind in "biu" for each in (ty, *operands)):
+        if any(np.dtype(each.dtype).kind in "biu" for each in (ty, *leaves(values))):
+            return None
+        return self._later(op, attrs, ty, values)
+
+    def _later(self, op: Op, attrs: Attrs | None, ty: Type, values: tuple[Any, ...]) -> NDArray | None:
+        """The value of a call, computed each time when it is used; None for a tuple, or if that would take long."""
+        depth = 1 + max([self._depth.get(each, 0) for each in leaves(values) if isinstance(each, NDArray)], default=0)
+        if depth > _DEEPEST or not isinstance(ty, TensorType):
             return None
         data = NDArray(
             ty.concrete_shape, ty.dtype, lambda: np.asarray(evaluate_op(op, attrs, _arrays(values))), is_kept=False
