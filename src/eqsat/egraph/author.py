@@ -162,14 +162,6 @@ def bare(pattern: DFPattern) -> Settled:
     return Settled(pattern, "bare")
 
 
-def own(pattern: DFPattern) -> Settled:
-    """A condition: the given graph reads what ``pattern`` matched once at most.
-
-    The weight inside may take in what its one reader does with it.
-    """
-    return Settled(pattern, "own")
-
-
 def given(pattern: DFPattern) -> Settled:
     """A condition: the given graph contains what ``pattern`` matched.
 

@@ -123,8 +123,7 @@ class Settled:
         pattern: the pattern.
         place: ``factor`` or ``term`` where no scalar leaves it as a factor of a product or quotient, or as a term of a
             sum; ``weighted`` where a weight inside takes a scale in, ``plain`` where none does; ``bare`` where there is
-            no weight right there that takes in whatever scale, or others read the product, too; ``own`` where the
-            given graph reads it once at most.
+            no weight right there that takes in whatever scale, or others read the product, too.
     """
 
     pattern: DFPattern
