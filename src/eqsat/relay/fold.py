@@ -73,9 +73,7 @@ class Folding:
         self._limit = limit
         self._foreign = foreign
         self._known: dict[Expr, tuple[Any, int] | None] = {}
-        self._passing: dict[
-            Expr, tuple[NDArray, int]
-        ] = {}  # values that are too large, and computed when they are used
+        self._passing: dict[Expr, tuple[Any, int]] = {}  # too large, and computed when they are used
         self._is_constant: dict[Expr, bool] = {}
         self._depth: dict[NDArray, int] = {}
 
