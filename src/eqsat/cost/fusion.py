@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from eqsat.cost.kernels import kernel_node
 from eqsat.cost.prices import Price, Prices, Row
@@ -34,8 +34,7 @@ _MATCHES = 64
 """Matches of one pattern at one e-node that are looked at."""
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(NamedTuple):
     """Several e-nodes that are computed as one.
 
     Attributes:

@@ -18,7 +18,6 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -46,8 +45,7 @@ _RIGHT_VERSION = 14
 """The first version whose rules find all matches where they are declared late; see :meth:`Engine._looks`."""
 
 
-@dataclass(frozen=True)
-class RulesetRun:
+class RulesetRun(NamedTuple):
     """What one run of rulesets did.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from eqsat.egraph.python_rules import Alternative, PythonRuleRunner
 from eqsat.egraph.rule import PythonRule, Refusal
@@ -51,8 +51,7 @@ class GroupRule(PythonRule):
         return self.called(root, partial(self.alone, node_map, known()))
 
 
-@dataclass(frozen=True)
-class _Sibling:
+class _Sibling(NamedTuple):
     """A match that may be merged: ``handle`` is its root's, ``shared`` those of what the group must agree in."""
 
     handle: int

@@ -71,8 +71,7 @@ class Node(NamedTuple):
     key: Key
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(NamedTuple):
     """A match of a rule, over the classes of a snapshot.
 
     Attributes:
@@ -143,8 +142,7 @@ class Matches:
         return Match(int(self.stamps[index]), log.rule, list(heads.values()), list(made.values()), pairs, leaves)
 
 
-@dataclass(frozen=True)
-class Noted:
+class Noted(NamedTuple):
     """What a rule whose right side is Python did with a match; classes are told by handles.
 
     Attributes:
@@ -184,8 +182,7 @@ def matched_keys(query: Query, root: str, values: Mapping[str, int]) -> list[Key
     return found
 
 
-@dataclass(frozen=True)
-class Traced:
+class Traced(NamedTuple):
     """What rules matched and made in a run, over the classes of the snapshot at its end.
 
     Attributes:

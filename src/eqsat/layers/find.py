@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain
 from math import ceil
+from typing import NamedTuple
 
 from eqsat.egraph.lower import is_opaque
 from eqsat.pipeline.saturate import Body
@@ -35,8 +35,7 @@ _STEPS = 2
 """Nodes that the walks for one group may visit, as a multiple of the size of the graph."""
 
 
-@dataclass(frozen=True)
-class Layers:
+class Layers(NamedTuple):
     """A chain of layers: each computes the next of several values from the one before.
 
     Attributes:

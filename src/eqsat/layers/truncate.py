@@ -17,8 +17,9 @@ value, and these are computed from others of the layer below.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
+from typing import NamedTuple
 
 from eqsat.egraph.likeness import ClassGraph
 from eqsat.egraph.lower import region_children
@@ -92,8 +93,7 @@ class Truncated:
         return new.get(self.whole.expr) or self.whole.expr
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """The third layer of a chain; the missing layers are copies of it.
 
     Attributes:

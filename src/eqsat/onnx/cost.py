@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -86,8 +87,7 @@ def _with_body(node: CostNode) -> CostNode:
     )
 
 
-@dataclass(frozen=True)
-class _Spelling:
+class _Spelling(NamedTuple):
     """The written form of one or two operators, and the operators that the exporter searched for in the arguments."""
 
     written: Written | None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -68,8 +68,7 @@ def export_partitioned(
     return model
 
 
-@dataclass(frozen=True)
-class _Known:
+class _Known(NamedTuple):
     """The written form of calls of a composite: the name of its local function, its inputs and its outputs."""
 
     name: str

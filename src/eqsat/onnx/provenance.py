@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx_ir as ir
 
@@ -22,8 +21,7 @@ RULES = "eqsat.rules"
 """Key of the rules that led from these nodes to it, in order, as a JSON list of names."""
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(NamedTuple):
     """The stored provenance of a node.
 
     Attributes:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -22,8 +21,7 @@ _FARTHEST = 64
 """Maximum number of nodes behind an input that are examined."""
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(NamedTuple):
     """The range of an input's values.
 
     Args:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,7 @@ from eqsat.relay.visitor import rewrite_post_order, substitute
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Copies:
+class Copies(NamedTuple):
     """The nodes of layers that the e-graph left out: see :mod:`eqsat.layers`. Layer 0 is the e-graph's own.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +17,7 @@ from eqsat.errors import ExtractionError
 from eqsat.extraction import Problem
 
 
-@dataclass(frozen=True)
-class PlacedKernel:
+class PlacedKernel(NamedTuple):
     """A kernel among the nodes of a problem.
 
     Attributes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from eqsat.relay.visitor import children_first
 
@@ -43,8 +44,7 @@ class Box:
             self.depth = self.parent.depth + 1
 
 
-@dataclass(frozen=True)
-class Arrow:
+class Arrow(NamedTuple):
     """Data that flows from one box to another."""
 
     source: Box

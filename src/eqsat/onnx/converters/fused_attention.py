@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +23,7 @@ from eqsat.relay.infer import extend_types
 define = partial(defines, domain=DOMAIN)
 
 
-@dataclass(frozen=True)
-class _Heads:
+class _Heads(NamedTuple):
     """Queries, keys and values.
 
     Attributes:
@@ -47,7 +45,7 @@ class _Heads:
     def behind(self, past: Sequence[Expr]) -> _Heads:
         """The same with keys and values behind those of a cache."""
         key, value = (build("concatenate", Tuple(pair), axis=2) for pair in zip(past, self.present(), strict=True))
-        return replace(self, parts=(self.parts[0], key, value), joined=False)
+        return self._replace(parts=(self.parts[0], key, value), joined=False)
 
     def attend(self, mask: Expr | None, **attrs: Any) -> Expr:
         """The attention of all heads, joined."""

@@ -7,8 +7,7 @@ the sub-patterns around it are still compared. The nearest place is the one at w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from eqsat.brief import one_line
 from eqsat.errors import PatternError
@@ -73,8 +72,7 @@ def explain(pattern: DFPattern, expr: Expr) -> PatternExplanation:
 _Pair: TypeAlias = tuple[DFPattern, Expr]
 
 
-@dataclass(frozen=True)
-class _Fit:
+class _Fit(NamedTuple):
     """How a pattern fits an expression: numbers as in :class:`Place`, and the pairs below that were compared."""
 
     missing: int
