@@ -402,21 +402,19 @@ def is_level(attrs: Attrs, shift: Array, ty: TensorType) -> bool:
     return largest * float(finfo(shift.dtype).eps) < 2**-10 and bool(np.all(shift == first))
 
 
+def unshifted(name: str, shifted: DFPattern, guard: Callable[[DFPattern], Guard]) -> list[Rewrite]:
+    """softmax(shifted) = softmax(x), and so its logarithm, where ``guard`` says that x is shifted along the axis."""
+    return [
+        rewrite(name.format(kind), whole, like(whole, x), keeps_floats(shifted, x), guard(whole), soundness=ROUNDING)
+        for kind, whole in (("softmax", nn.softmax(shifted)), ("log-softmax", nn.log_softmax(shifted)))
+    ]
+
+
 softmaxes = RuleSet(
     "softmaxes",
     [
         # softmax(x + c) = softmax(x), where c is the same along the axis
-        *[
-            rewrite(
-                f"shift-in-{name}",
-                whole,
-                like(whole, x),
-                keeps_floats(offset, x),
-                when(is_level, attrs_of(whole), value_of(c), type_of(offset)),
-                soundness=ROUNDING,
-            )
-            for name, whole in (("softmax", nn.softmax(offset)), ("log-softmax", nn.log_softmax(offset)))
-        ],
+        unshifted("shift-in-{}", offset, lambda whole: when(is_level, attrs_of(whole), value_of(c), type_of(offset))),
         # e^x / sum e^x: only this form overflows
         rewrite(
             "softmax",
@@ -438,17 +436,9 @@ softmaxes = RuleSet(
             for name, whole in (("softmax", exp(moved) / total_of_moved), ("log-softmax", moved - log(total_of_moved)))
         ],
         # softmax(x - max x) = softmax(x)
-        *[
-            rewrite(
-                f"{name}-of-stable",
-                whole,
-                like(whole, x),
-                keeps_floats(moved, x),
-                when(goes_along, attrs_of(whole), attrs_of(highest), type_of(x)),
-                soundness=ROUNDING,
-            )
-            for name, whole in (("softmax", nn.softmax(moved)), ("log-softmax", nn.log_softmax(moved)))
-        ],
+        unshifted(
+            "{}-of-stable", moved, lambda whole: when(goes_along, attrs_of(whole), attrs_of(highest), type_of(x))
+        ),
         rewrite(
             "log-of-softmax",
             log(softmax),

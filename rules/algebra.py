@@ -42,6 +42,7 @@ from eqsat.rules.values import (
     all_positive,
     half,
     is_finite,
+    keeps_order,
     minus_one,
     number_of,
     one,
@@ -457,11 +458,6 @@ meeting = RuleSet(
 )
 
 
-def is_level(scale: Array) -> bool:
-    """Guard: finite numbers above 0, by which products keep their order."""
-    return bool(is_finite(scale) and all_positive(scale))
-
-
 def alike(name: str, of: Callable[..., DFPattern], *guards: Guard) -> Rewrite:
     """f(x a, y a) = f(x, y) a, where no weights take in ``a``"""
     return rewrite(
@@ -484,8 +480,8 @@ scaled_alike = RuleSet(
     [
         alike("sum", operator.add, moderate),
         alike("difference", operator.sub, moderate),
-        alike("maximum", maximum, floats(x), when(is_level, value_of(a))),
-        alike("minimum", minimum, floats(x), when(is_level, value_of(a))),
+        alike("maximum", maximum, floats(x), when(keeps_order, value_of(a))),
+        alike("minimum", minimum, floats(x), when(keeps_order, value_of(a))),
     ],
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.op.types import axes_indices
-from eqsat.relay.ty import Type
+from eqsat.relay.ty import Dim, Type
 from eqsat.rules.types import rank_of
 
 
@@ -38,6 +38,12 @@ def renumbered(axes: Sequence[int]) -> tuple[int, ...]:
 def without(axes: Sequence[int], gone: Sequence[int]) -> tuple[int, ...]:
     """The order of the axes that are left when those at the places ``gone`` are taken out."""
     return renumbered([axis for place, axis in enumerate(axes) if place not in gone])
+
+
+def among_ones(long: Sequence[int], ones: Sequence[int], shape: Sequence[Dim]) -> tuple[int, ...]:
+    """The order of axes that gives ``shape``: those of one element may stand anywhere, the others stay in theirs."""
+    left, of_one = iter(long), iter(ones)
+    return tuple([next(of_one if dim == 1 else left) for dim in shape])
 
 
 def reduced_axes(attrs: Attrs, ty: Type) -> tuple[int, ...]:

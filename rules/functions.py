@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from eqsat.egraph.author import compute, constants, like, non_constant, rewrite, type_of, value_of, variables, when
 from eqsat.egraph.rule import Array, RuleSet, Soundness
-from eqsat.errors import TypeCheckError
 from eqsat.nd import bits
 from eqsat.relay.dataflow_pattern import is_op
 from eqsat.relay.op import (
@@ -24,10 +23,9 @@ from eqsat.relay.op import (
     tanh,
     where,
 )
-from eqsat.relay.op.types import broadcast_shape
 from eqsat.relay.ty import TensorType
 from eqsat.rules.operators import binary
-from eqsat.rules.shape import expanded
+from eqsat.rules.shape import broadcasts, expanded
 from eqsat.rules.types import floats, is_scalar, keeps_floats, same_type
 from eqsat.rules.values import all_false, all_negative, all_true, half, minus_one, nonzero, one, scalar, two, zero
 
@@ -59,11 +57,7 @@ known = where(z, a, b)
 
 def stays_small(number: TensorType, *chosen: TensorType) -> bool:
     """Guard: a constant and each of two that are chosen are combined to nothing larger."""
-    try:
-        shapes = [broadcast_shape(number.shape, ty.shape) for ty in chosen]
-    except TypeCheckError:
-        return False
-    return all(shape in (number.shape, ty.shape) for shape, ty in zip(shapes, chosen, strict=True))
+    return all(broadcasts(number, number, ty) or broadcasts(ty, number, ty) for ty in chosen)
 
 
 with_choice, choice_first = binary(c, known), binary(known, c)

@@ -52,7 +52,7 @@ from eqsat.rules.products import (
     scaled_weight,
 )
 from eqsat.rules.types import Shape, floats_alike, floats_of_one_type, rank_of, same_type
-from eqsat.rules.values import all_positive, attribute, is_finite, zero
+from eqsat.rules.values import all_positive, attribute, keeps_order, zero
 
 x, y = variables("x y")
 w, s, b, c, v = constants("w s b c v")
@@ -351,11 +351,6 @@ chains = RuleSet(
 # ---- positive scales pass activations
 
 
-def scales_positively(value: Array) -> bool:
-    """Guard: a scale by positive, finite numbers."""
-    return all_positive(value) and is_finite(value)
-
-
 def is_moderate(scale: Array) -> bool:
     """Guard: one positive number, with half of the exponents of its dtype left on either side."""
     if scale.size != 1 or (scale.dtype.kind != "f" and scale.dtype.name != "bfloat16"):
@@ -382,7 +377,7 @@ def through_activation(name: str, activation: Callable[[DFPattern], DFPattern]) 
             f"scale-through-{name}",
             active * s,
             like(active, x * s),
-            when(scales_positively, value_of(s)),
+            when(keeps_order, value_of(s)),
             floats_alike(x, s),
             weighted(x),
             base(active),
@@ -417,7 +412,7 @@ def forward(product: Product, name: str, activation: Callable[[DFPattern], DFPat
         f"scale-through-{name}-into-{product.short}",
         whole,
         like(whole, like(active, x), scaled_weight(product, "inputs", w, s, x, whole)),
-        when(scales_positively, value_of(s)),
+        when(keeps_order, value_of(s)),
         floats_alike(x, w, s, whole),
         derived(multiple, x),
         soundness=ROUNDING,

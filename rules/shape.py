@@ -15,7 +15,7 @@ from eqsat.relay.op import broadcast_to, cast, clip, cumsum, layout_transform, r
 from eqsat.relay.op.shape import reshape_codes
 from eqsat.relay.op.types import broadcast_shape
 from eqsat.relay.ty import Dim, TensorType, Type, is_exact
-from eqsat.rules.axes import permutation
+from eqsat.rules.axes import among_ones, permutation
 from eqsat.rules.operators import binary, unary, view
 from eqsat.rules.types import Shape, dtype_of, has_zero, is_integer, rank_of, same_dtype, static_shape
 from eqsat.rules.values import attribute, zero
@@ -75,7 +75,7 @@ def order_of_ones(before: TensorType, after: TensorType) -> tuple[int, ...] | Re
         return refuse("a reshape can say it, or its axes are not known")
     if [before.shape[axis] for axis in long] != [dim for dim in after.shape if dim != 1]:
         return refuse("more than axes of one element are moved")
-    return tuple((ones if dim == 1 else long).pop(0) for dim in after.shape)
+    return among_ones(long, ones, after.shape)
 
 
 def reshaped(data: DFPattern, root: DFPattern, is_matched: bool = True) -> DFPattern:

@@ -7,10 +7,12 @@ is told by the result itself: an operator that broadcasts takes the repetition i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet
+from eqsat.egraph.rule import Array, Guard, Refusal, Rewrite, RuleSet
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple
@@ -42,6 +44,11 @@ c, begins, beyond, strides = constants("c begins beyond strides")
 def again(data: DFPattern, root: DFPattern) -> DFPattern:
     """``data``, repeated to the shape of what ``root`` matched."""
     return is_op("dyn.broadcast_to")(data, shape_of(root, dtype="int64"))
+
+
+def before_repeated(name: str, whole: DFPattern, operands: Sequence[DFPattern], *guards: Guard) -> Rewrite:
+    """f(expand(x)) = expand(f(x)): ``whole`` is computed of operands before they are repeated."""
+    return rewrite(name, whole, again(like(whole, *operands), whole), *guards)
 
 
 repeated, number = spread(x), spread(c)
@@ -193,49 +200,41 @@ spreads = RuleSet(
             is_op("dyn.broadcast_to")(x, sizes * compute(lengths, type_of(x), type_of(sizes))),
             when(repeats_ones, type_of(tiled), type_of(x)),
         ),
-        rewrite(
-            "slice-of-repeated",
-            part,
-            again(like(part, x), part),
-            when(slices_unrepeated, attrs_of(part), type_of(x), type_of(repeated)),
+        before_repeated(
+            "slice-of-repeated", part, [x], when(slices_unrepeated, attrs_of(part), type_of(x), type_of(repeated))
         ),
-        rewrite(
+        before_repeated(
             "join-of-repeated",
             both_joined,
-            again(like(both_joined, is_tuple((x, y))), both_joined),
+            [is_tuple((x, y))],
             when(joins_unrepeated, attrs_of(both_joined), *map(type_of, (x, y, repeated, other_repeated))),
         ),
-        rewrite(
+        before_repeated(
             "sums-of-repeated-constant",
             summed_along,
-            again(like(summed_along, c), summed_along),
+            [c],
             when(keeps_axis, attrs_of(summed_along), type_of(c), type_of(number)),
         ),
-        rewrite(
+        before_repeated(
             "take-by-repeated",
             looked_up,
-            again(like(looked_up, y, x), looked_up),
+            [y, x],
             when(has_all_axes, attrs_of(looked_up), type_of(x), type_of(repeated)),
         ),
-        rewrite("function-of-repeated", both, again(like(both, x, y), both)),
+        before_repeated("function-of-repeated", both, [x, y]),
         *[
-            rewrite(
-                f"function-{name}",
-                whole,
-                again(like(whole, *args), whole),
-                when(repeats_result, type_of(whole), type_of(x), type_of(y)),
-            )
-            for name, whole, args in (
-                ("with-repeated", with_repeated, (y, x)),
-                ("of-repeated-and-more", repeated_first, (x, y)),
+            before_repeated(name, whole, operands, when(repeats_result, type_of(whole), type_of(x), type_of(y)))
+            for name, whole, operands in (
+                ("function-with-repeated", with_repeated, [y, x]),
+                ("function-of-repeated-and-more", repeated_first, [x, y]),
             )
         ],
-        rewrite("function-with-repeated-number", with_number, again(like(with_number, y, c), with_number), is_number),
-        rewrite("function-of-repeated-number", number_first, again(like(number_first, c, y), number_first), is_number),
-        rewrite(
+        before_repeated("function-with-repeated-number", with_number, [y, c], is_number),
+        before_repeated("function-of-repeated-number", number_first, [c, y], is_number),
+        before_repeated(
             "axes-of-repeated",
             spaced,
-            again(like(spaced, x), spaced),
+            [x],
             when(lambda *types: rank_of(types[0]) == rank_of(types[1]), type_of(x), type_of(repeated)),
         ),
         *[

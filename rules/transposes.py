@@ -16,7 +16,7 @@ from eqsat.relay.dims import multiply_dims
 from eqsat.relay.op import concatenate, expand_dims, reshape, split, squeeze, strided_slice, transpose
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import Dim, TensorType, Type, is_exact, is_static
-from eqsat.rules.axes import from_front, inverse_order, permutation, reduced_axes, without
+from eqsat.rules.axes import among_ones, from_front, inverse_order, permutation, reduced_axes, without
 from eqsat.rules.operators import any_reduction, binary, one_of, unary, view
 from eqsat.rules.types import Shape, dtype_of, has_zero, is_scalar, rank_of
 from eqsat.rules.values import attribute, computed_parts
@@ -280,10 +280,10 @@ def order_apart(attrs: Attrs, whole: TensorType, joined: TensorType, result: Ten
     if found is None:
         return refuse("an axis is parted")
     order = [axis for group in permutation(attrs, rank_of(joined)) for axis in found[group] if whole.shape[axis] != 1]
-    ones = [axis for axis, dim in enumerate(whole.shape) if dim == 1]  # these may stand anywhere
+    ones = [axis for axis, dim in enumerate(whole.shape) if dim == 1]
     if [whole.shape[axis] for axis in order] != [dim for dim in result.shape if dim != 1]:
         return refuse("it ends in other axes")
-    return tuple([(ones if dim == 1 else order).pop(0) for dim in result.shape])
+    return among_ones(order, ones, result.shape)
 
 
 def transposed_groups(name: str, reshaped: Callable[[DFPattern, DFPattern], DFPattern]) -> Rewrite:

@@ -180,6 +180,11 @@ def all_positive(*values: Array) -> bool:
     return all(bool(np.all(value > 0)) for value in values)
 
 
+def keeps_order(scale: Array) -> bool:
+    """Guard: finite numbers above 0: products with them are in the order of what is multiplied."""
+    return all_positive(scale) and is_finite(scale)
+
+
 def all_negative(*values: Array) -> bool:
     """Guard: all numbers are below 0."""
     return all(bool(np.all(value < 0)) for value in values)

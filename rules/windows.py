@@ -35,7 +35,7 @@ from eqsat.egraph.scales import is_moderate
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, many
-from eqsat.relay.op import concatenate, mean, reshape
+from eqsat.relay.op import concatenate, mean
 from eqsat.relay.op.nn.window import SPATIAL, channels_first, takes_data_only
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
@@ -43,6 +43,7 @@ from eqsat.rules.axes import reduced_axes
 from eqsat.rules.joining import all_same
 from eqsat.rules.operators import view
 from eqsat.rules.products import CONVOLUTIONS, channel_count, scaled_weight
+from eqsat.rules.shape import reshaped
 from eqsat.rules.types import Shape, floats, floats_of_one_dtype, is_float, is_number, rank_of
 from eqsat.rules.values import all_positive, is_finite, scales_safely, zero
 
@@ -359,7 +360,7 @@ def mean_of_image(name: str, image: DFPattern, constant: DFPattern) -> Rewrite:
     return rewrite(
         f"mean-of-{name}-image",
         whole,
-        reshape(nn.global_avg_pool2d(image), newshape=compute(lambda ty: tuple(ty.shape), type_of(whole))),
+        reshaped(nn.global_avg_pool2d(image), whole, is_matched=False),
         floats(x),
         when(is_over_space, attrs_of(whole), type_of(x)),
         when(lambda ty, of: bool(channel_count(ty, of, 1)), type_of(constant), type_of(x)),
