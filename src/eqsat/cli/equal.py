@@ -142,6 +142,7 @@ def equal(
     if as_json:
         print_json(found.to_json())
     else:
+        line = line_on()
         for text in str(found).split("\n"):
-            line_on()(text)
+            line(text)
     context.exit(EXIT_CODES[found.answer])

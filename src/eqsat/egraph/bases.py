@@ -58,11 +58,10 @@ _SUMS = ("add", "subtract")
 _PRODUCTS = ("multiply", "divide")
 AFFINE = (*_SUMS, *_PRODUCTS, "negative")
 """Operators that, with one operand that is no constant, scale or shift it; see :func:`linear`."""
+MATRIX_PRODUCTS = ("nn.dense", "nn.matmul", "nn.batch_matmul")
 WEIGHING = frozenset(
     [
-        "nn.dense",
-        "nn.matmul",
-        "nn.batch_matmul",
+        *MATRIX_PRODUCTS,
         *[f"nn.conv{rank}d{form}" for rank in (1, 2, 3) for form in ("", "_transpose")],
     ]
 )

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from eqsat.egraph.bases import POOLS, WEIGHING
+from eqsat.egraph.bases import MATRIX_PRODUCTS, POOLS, WEIGHING
 from eqsat.egraph.given_graph import Composed, GivenGraph, Node
 from eqsat.egraph.runs import Runs, is_static_number
 from eqsat.egraph.scales import is_moderate, is_scale
@@ -43,9 +43,6 @@ _STEPS: dict[str, tuple[str, ...]] = {
     "nn.batch_norm": (_SCALE, _SHIFT),
 }
 """What operators do in a chain; maxima and minima with numbers are clips."""
-
-
-_MATRIX_PRODUCTS = ("nn.dense", "nn.matmul", "nn.batch_matmul")
 
 
 class Form(NamedTuple):
@@ -245,7 +242,7 @@ class Chains(Runs[Form]):
             return self._scaled(data, others[0], name)
         if name == "multiply" and constants[0] is not None:
             return self._scaled(forms[1], constants[0])
-        if name in ("multiply", "divide", *_MATRIX_PRODUCTS) and constants == [None, None]:
+        if name in ("multiply", "divide", *MATRIX_PRODUCTS) and constants == [None, None]:
             return self._without_scalars(name, value, forms)
         if name in ("add", "subtract"):
             return self._sum(name, forms, constants)
@@ -381,7 +378,7 @@ class Chains(Runs[Form]):
             return None
         if attrs is not None and attrs.get("out_dtype"):
             return None
-        calls = len(scales) if name in _MATRIX_PRODUCTS else 0  # rules move them past other products
+        calls = len(scales) if name in MATRIX_PRODUCTS else 0  # rules move them past other products
         product = self.draft_call(name, [*map(self.written, rest)], **({} if attrs is None else dict(attrs)))
         found = Form(product, scale, before=calls)
         return found if self._has_scale(found) else None

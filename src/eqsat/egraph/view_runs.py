@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from eqsat.egraph.bases import MATRIX_PRODUCTS
 from eqsat.egraph.given_graph import Composed, GivenGraph, Node
 from eqsat.egraph.runs import Runs
 from eqsat.relay.attrs import Attrs
@@ -25,10 +26,6 @@ _DEEP = 512
 
 _ALONG = ("nn.bias_add", "nn.batch_norm", "nn.softmax", "nn.log_softmax")
 """Operators along an axis of their first operand, as others of them lie, which are constants."""
-
-
-_TAKING_IN = ("nn.dense", "nn.matmul", "nn.batch_matmul")
-"""Operators that take in transposes of their operands and results."""
 
 
 class _Move(NamedTuple):
@@ -90,7 +87,7 @@ class ViewRuns(Runs[_Run]):
     def is_worth(self, handle: int) -> bool:
         """Whether a run has many moves, or transposes that cancel, which no product of matrices takes in."""
         run = self[handle]
-        are_gone = run.move < 0 and run.turns and self._symbols.isdisjoint(_TAKING_IN)
+        are_gone = run.move < 0 and run.turns and self._symbols.isdisjoint(MATRIX_PRODUCTS)
         return run.gains and (are_gone or run.moves >= MANY) and isinstance(self.type(run.core), TensorType)
 
     def written(self, run: _Run) -> int:
