@@ -176,6 +176,18 @@ def test_slices_of_a_tensor_that_are_joined_are_that_tensor(count: int) -> None:
     assert eqsat.extract(eqsat.saturate(nn.relu(relay.concatenate(slices, axis=1)))).cost == 1
 
 
+@pytest.mark.parametrize("order", [(3, 0, 1, 2), (2, 2, 0, 1), (1, 0)], ids=str)
+def test_parts_of_a_constant_that_are_joined_in_another_order_are_a_constant(order: tuple[int, ...]) -> None:
+    """As the gates of a recurrent cell are, whose order is another in each framework."""
+    weight, x = array(512, 128), relay.var("x", shape=(2, 128))
+    parts = [relay.strided_slice(weight, (128 * i,), (128 * i + 128,), axes=(0,)) for i in order]
+    graph = nn.dense(x, relay.concatenate(parts, axis=0))
+    found = eqsat.extract(eqsat.saturate(graph))
+    assert found.cost == 1
+    feed = {"x": RNG.uniform(size=(2, 128)).astype("float32")}
+    np.testing.assert_allclose(evaluate(found.expr, feed), evaluate(graph, feed), rtol=1e-5)
+
+
 def test_rules_match_many_fields_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a join costs the engine grows with the cube of its premises."""
     joined = []

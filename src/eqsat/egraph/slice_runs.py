@@ -138,9 +138,9 @@ class SliceRuns(Runs[_Run]):
         return self.get(handle) or (None if ty is None else _Run(handle, _whole(ty)))
 
     def _taken(self, data: int, ranges: Mapping[int, tuple[int, int]]) -> _Run | None:
-        """A part of a value: ranges of some axes."""
+        """A part of a value that is not constant: ranges of some axes."""
         run, ty = self._run(data), self._tensor(data)
-        if run is None or ty is None:
+        if run is None or ty is None or data in self.graph.constants:
             return None
         if any(axis - len(ty.shape) in self._axes(run.core) for axis in ranges):
             run = _Run(data, _whole(ty))
