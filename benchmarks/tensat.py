@@ -2,11 +2,11 @@
 
     python benchmarks/tensat.py [NETWORK ...]
 
-Cost is modelled: a roofline of the GPU that TENSAT measured on (`tensorrt` in devices.toml), where a split is a view,
-as TASO takes it to be. Rules merge siblings, gates and sums (`eqsat.rules.merge`) and, as theirs do, fuse bias and
-activation into convolutions and matrix products, here as composites. Gains are (before / after - 1) in %; "fusing" is
-what fusing gains without any merging, "merging" the reverse. Theirs are of measured times, ours of the model, so the
-columns compare rules and search, not machines. Seconds are processor time of one core.
+Cost is modelled: a roofline of the GPU that TENSAT measured on (`tensorrt` in eqsat.cost.devices), where a split is a
+view, as TASO takes it to be. Rules merge siblings, gates and sums (`eqsat.rules.merge`) and, as theirs do, fuse bias
+and activation into convolutions and matrix products, here as composites. Gains are (before / after - 1) in %;
+"fusing" is what fusing gains without any merging, "merging" the reverse. Theirs are of measured times, ours of the
+model, so the columns compare rules and search, not machines. Seconds are processor time of one core.
 Limits as in the paper: 50,000 e-nodes, 15 iterations.
 """
 

@@ -187,7 +187,8 @@ class Storage(CostModel):
 class Roofline(CostModel):
     """Estimated seconds on a device: for each operator that runs, launch + max(operations / peak, bytes / bandwidth).
 
-    `device` is the name of a profile in `devices.toml`, or a `Device`. An unknown name raises ExtractionError.
+    `device` is the name of a profile in :data:`eqsat.cost.devices.DEVICES`, or a `Device`. An unknown name raises
+    ExtractionError.
     """
 
     unit = "seconds, estimated"

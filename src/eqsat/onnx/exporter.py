@@ -13,12 +13,12 @@ from eqsat.collector import paused_gc
 from eqsat.errors import ModelError
 from eqsat.onnx import contrib
 from eqsat.onnx.converters import OnnxNode, Target, exporter_of
-from eqsat.onnx.converters.source import input_names
 from eqsat.onnx.converters.target import Operand, as_attribute, expressions, op_name
 from eqsat.onnx.graphs import copy_value, nodes_of
 from eqsat.onnx.imported import INITIALIZERS_ARE_INPUTS, Imported, Origin, constant_initializers, origin_of
 from eqsat.onnx.initializers import Initializers, Names
 from eqsat.onnx.provenance import Provenance
+from eqsat.onnx.schemas import input_names
 from eqsat.pipeline.provenance import Derived, owners
 from eqsat.relay.expr import Call, Constant, Expr, Function, Op, Tuple, TupleGetItem, Var
 from eqsat.relay.infer import extend_types, infer_types

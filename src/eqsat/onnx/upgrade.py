@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
-from onnx import defs, helper, version_converter
+from onnx import helper, version_converter
 
 from eqsat.errors import ModelError
 from eqsat.onnx.constants import ConstantNodes
-from eqsat.onnx.converters.source import is_standard
 from eqsat.onnx.converters.target import attributes
 from eqsat.onnx.exporter import export_model
 from eqsat.onnx.files import Given, from_proto, load
@@ -20,6 +19,7 @@ from eqsat.onnx.importer import NEWEST_OPSET, import_model
 from eqsat.onnx.opaque import OpaqueNode, arguments_of, attributes_over
 from eqsat.onnx.provenance import Provenance
 from eqsat.onnx.reference import one_node_model
+from eqsat.onnx.schemas import schema_of
 from eqsat.onnx.types import type_proto
 from eqsat.relay.expr import Call, Expr, Function, Tuple, TupleGetItem
 from eqsat.relay.infer import infer_types
@@ -126,6 +126,5 @@ def _converted(call: Call, types: Sequence[Type], model: ir.Model, opset: int) -
 
 def _version(op_type: str, opset: int) -> int | None:
     """Return the opset in which an operator got the version that ``opset`` has; None if there is no such operator."""
-    if not is_standard(op_type, opset):
-        return None
-    return int(defs.get_schema(op_type, opset).since_version)
+    schema = schema_of(op_type, opset)
+    return None if schema is None else schema.since

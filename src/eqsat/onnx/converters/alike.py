@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from eqsat.onnx.converters.source import Result, Source, imports, is_standard
+from eqsat.onnx.converters.source import Result, Source, imports
 from eqsat.onnx.converters.target import OnnxNode, Target, exports
+from eqsat.onnx.schemas import schema_of
 from eqsat.relay.expr import Call, Op
 from eqsat.relay.op.op import make_attrs
 
@@ -91,7 +92,7 @@ WRITTEN_ALIKE = {
 
 
 def _read(name: str, source: Source) -> Result:
-    source.require(is_standard(source.op_type, source.opset), f"opset {source.opset} does not have it")
+    source.require(schema_of(source.op_type, source.opset) is not None, f"opset {source.opset} does not have it")
     op = Op.get(name)
     attrs = {field.name: source.field(field) for field in op.fields}
     return Call(op, source.arguments(len(op.arguments or ())), make_attrs(op, attrs))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import onnx_ir as ir
-from onnx import defs
 
 from eqsat.egraph.rule import Soundness
+from eqsat.onnx.schemas import input_names, schema_of
 from eqsat.relay.elements import Elements
 from eqsat.relay.expr import Call, Constant, Expr, Op
 from eqsat.relay.known_sizes import KnownSizes
@@ -99,20 +98,6 @@ def definer_of(domain: str, op_type: str) -> DefinedOperator | None:
     return _DEFINERS.get((domain, op_type))
 
 
-@cache
-def is_standard(op_type: str, opset: int) -> bool:
-    """Return whether the standard operators of an opset include ``op_type``."""
-    return bool(defs.has(op_type, max_inclusive_version=opset))
-
-
-@cache
-def input_names(op_type: str, opset: int) -> tuple[str, ...]:
-    """Return the names of the inputs of a standard operator, none if the opset does not have it."""
-    if not is_standard(op_type, opset):
-        return ()
-    return tuple(each.name for each in defs.get_schema(op_type, opset).inputs)
-
-
 def build(name: str, *args: Expr, **attrs: Any) -> Call:
     """Return a call of the operator ``name``."""
     op = Op.get(name)
@@ -126,14 +111,6 @@ _KINDS = {
     "ints": ir.AttributeType.INTS,
     "str": ir.AttributeType.STRING,
 }
-
-
-@cache
-def _defaults(op_type: str, opset: int) -> Mapping[str, Any]:
-    """Return the default of each attribute of a standard operator, or None where it has none."""
-    attributes = defs.get_schema(op_type, opset).attributes
-    given = {name: attribute.default_value for name, attribute in attributes.items()}
-    return {name: ir.from_proto(default).value if default.name else None for name, default in given.items()}
 
 
 class Source:
@@ -304,10 +281,10 @@ class Source:
 
     def field(self, field: Field) -> Any:
         """Return the attribute that has the name and kind of an operator's field, or ONNX's default, or the field's."""
-        defaults = _defaults(self.op_type, self.opset)
-        if field.name not in defaults:
+        schema = schema_of(self.op_type, self.opset)
+        if schema is None or field.name not in schema.defaults:
             return field.default
-        default = defaults[field.name]
+        default = schema.defaults[field.name]
         return self._attribute(field.name, _KINDS[field.kind], field.default if default is None else default)
 
     def tensor(self, name: str) -> Any:

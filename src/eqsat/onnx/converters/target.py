@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from eqsat.errors import ModelError
-from eqsat.onnx.converters.source import input_names, is_standard
+from eqsat.onnx.schemas import input_names, schema_of
 from eqsat.onnx.types import element_type
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, TupleGetItem
 from eqsat.relay.op.types import axes_indices, axis_index
@@ -194,7 +194,7 @@ class Target:
 
     def has(self, op_type: str) -> bool:
         """Return whether the standard operators of this opset include ``op_type``."""
-        return is_standard(op_type, self.opset)
+        return schema_of(op_type, self.opset) is not None
 
     def require(self, condition: object, call: Call, why: str) -> None:
         """Raise the error of :meth:`unwritable` unless ``condition`` holds."""
