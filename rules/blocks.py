@@ -13,7 +13,7 @@ from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewr
 from eqsat.egraph.rule import Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.dataflow_pattern import DFPattern, is_op
+from eqsat.relay.dataflow_pattern import DFPattern
 from eqsat.relay.dims import multiply_dims, quotient
 from eqsat.relay.op import reshape, transpose
 from eqsat.relay.ty import Any as AnyDim
@@ -24,7 +24,7 @@ from eqsat.rules.shape import codes_between, moves_ones_only, reshaped
 from eqsat.rules.types import Shape, keeps, rank_of, same_sizes
 from eqsat.rules.values import computed_parts
 
-x, y, z, sizes, more_sizes = variables("x y z sizes more_sizes")
+x, y, z = variables("x y z")
 (s,) = constants("s")
 
 Block = tuple[range, range]
@@ -100,28 +100,12 @@ def before_transpose(
     return codes if isinstance(codes, Refusal) else (codes, order)
 
 
-def any_view(data: DFPattern, dims: DFPattern) -> dict[str, DFPattern]:
-    """Views, and those by sizes that are computed."""
-    return {"": view(data), "dynamic-": is_op("dyn.reshape")(data, dims)}
-
-
-def out_of_views() -> list[Rewrite]:
-    """view(T view(x)) = T' view'(x)"""
-    found = []
-    for name, inner in any_view(x, sizes).items():
-        turned = transpose(inner)
-        for outer_name, outer in any_view(turned, more_sizes).items():
-            types = type_of(x), type_of(inner), type_of(turned), type_of(outer)
-            part = computed_parts(before_transpose, attrs_of(turned), *types)
-            found.append(
-                rewrite(
-                    f"transpose-out-of-{outer_name}views" + ("-of-dynamic" if name else ""),
-                    outer,
-                    transpose(reshape(x, newshape=part(0)), axes=part(1)),
-                )
-            )
-    return found
-
+inner_view = view(x)
+turned_view = transpose(inner_view)
+outer_view = view(turned_view)
+part_before = computed_parts(
+    before_transpose, attrs_of(turned_view), *map(type_of, (x, inner_view, turned_view, outer_view))
+)
 
 batch = view(x)
 turned = transpose(batch)
@@ -182,16 +166,12 @@ def as_many_axes(part: TensorType, other: TensorType) -> Shape | Refusal:
 
 
 product = nn.matmul(x, y)
+seen_product = view(product)
+batches_of_left, batches_of_right = (
+    compute(of_batches, *map(type_of, (one, two, product, seen_product))) for one, two in ((x, y), (y, x))
+)
 soft = nn.softmax(x)
-
-
-def into_products(name: str, batched: DFPattern) -> Rewrite:
-    """view(x y) = view(x) view(y)"""
-    left, right = (
-        reshape(one, newshape=compute(of_batches, type_of(one), type_of(two), type_of(product), type_of(batched)))
-        for one, two in ((x, y), (y, x))
-    )
-    return rewrite(f"{name}view-into-product", batched, like(product, left, right), soundness=Soundness.ROUNDING)
+seen_soft = view(soft)
 
 
 def with_axes_of(data: DFPattern, other: DFPattern) -> DFPattern:
@@ -210,7 +190,12 @@ def into_scores(name: str, scores: DFPattern) -> Rewrite:
 blocks = RuleSet(
     "blocks",
     [
-        *out_of_views(),
+        # view(T view(x)) = T' view'(x)
+        rewrite(
+            "transpose-out-of-views",
+            outer_view,
+            transpose(reshape(x, newshape=part_before(0)), axes=part_before(1)),
+        ),
         # T view(x) = view(T x) of a matrix, so that all rows at once stay a matrix
         rewrite(
             "view-out-of-transpose-of-matrix",
@@ -218,23 +203,26 @@ blocks = RuleSet(
             reshaped(transpose(x, axes=(1, 0)), turned, is_matched=False),
             when(turns_a_matrix, attrs_of(turned), type_of(x), type_of(batch)),
         ),
-        *[into_products(name, seen) for name, seen in any_view(product, sizes).items()],
+        # view(x y) = view(x) view(y)
+        rewrite(
+            "view-into-product",
+            seen_product,
+            like(product, reshape(x, newshape=batches_of_left), reshape(y, newshape=batches_of_right)),
+            soundness=Soundness.ROUNDING,
+        ),
         # operands with fewer axes are repeated along the axes in front
         rewrite("matmul-of-more-axes", product, like(product, x, with_axes_of(y, x)), soundness=Soundness.ROUNDING),
         rewrite("more-axes-by-matmul", product, like(product, with_axes_of(x, y), y), soundness=Soundness.ROUNDING),
         into_scores("product", product),
         into_scores("scaled-product", product * s),
         # view(softmax(x)) = softmax(view(x))
-        *[
-            rewrite(
-                f"{name}view-into-softmax",
-                seen,
-                like(soft, like(seen, x, *([sizes] if name else [])), axis=-1),
-                when(is_last, attrs_of(soft), type_of(x)),
-                when(keeps_last_axis, type_of(soft), type_of(seen)),
-                soundness=Soundness.ROUNDING,
-            )
-            for name, seen in any_view(soft, sizes).items()
-        ],
+        rewrite(
+            "view-into-softmax",
+            seen_soft,
+            like(soft, like(seen_soft, x), axis=-1),
+            when(is_last, attrs_of(soft), type_of(x)),
+            when(keeps_last_axis, type_of(soft), type_of(seen_soft)),
+            soundness=Soundness.ROUNDING,
+        ),
     ],
 )

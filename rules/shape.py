@@ -12,7 +12,7 @@ from eqsat.errors import TypeCheckError
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import broadcast_to, cast, clip, cumsum, layout_transform, reshape, tile, transpose, where
-from eqsat.relay.op.shape import reshape_codes
+from eqsat.relay.op.shape import pairwise_codes, reshape_codes
 from eqsat.relay.op.types import broadcast_shape
 from eqsat.relay.ty import Dim, TensorType, Type, is_exact
 from eqsat.rules.axes import among_ones, permutation
@@ -58,13 +58,14 @@ def codes_between(before: Sequence[Dim], after: Sequence[Dim]) -> Shape | Refusa
     """The ``newshape`` of a reshape from one shape to another.
 
     Of the dimensions behind, one may be unknown, or all that there are in the same place before. One that is computed
-    from the number of elements (-1) would not be known if another were 0.
+    from the number of elements (-1) would not be known if another were 0. Otherwise neighbouring dimensions are merged
+    and split: few formats can write that, but such views meet others, with which they cancel.
     """
     found = reshape_codes(before, after)
     is_open = not all(isinstance(dim, int) for dim in after)
     if found is None or (is_open and (0 in after or {-1, 0} <= {*found})):
-        return refuse("more than one dimension is not known")
-    return found
+        found = pairwise_codes(before, after)
+    return refuse("more than one dimension is not known") if found is None else found
 
 
 def order_of_ones(before: TensorType, after: TensorType) -> tuple[int, ...] | Refusal:
@@ -139,6 +140,7 @@ inner_transpose = transpose(x)
 outer_transpose = transpose(inner_transpose)
 inner_view = view(x)
 outer_view = view(inner_view)
+by_sizes = is_op("dyn.reshape")(x, sizes)
 sized_view = is_op("dyn.reshape")(inner_view, sizes)
 inner_cast = cast(x)
 outer_cast = cast(inner_cast)
@@ -179,6 +181,13 @@ views = RuleSet(
             transpose(x, axes=compute(order_of_ones, type_of(x), type_of(outer_view))),
         ),
         rewrite("sized-view-of-view", sized_view, reshaped(x, sized_view)),
+        rewrite(
+            "sized-view",
+            by_sizes,
+            reshape(x, newshape=compute(codes, type_of(by_sizes), type_of(x))),
+            when(lambda ty: not has_zero(ty), type_of(x)),
+            early=True,
+        ),
         rewrite("view-nothing", inner_view, x, early=True),
         rewrite(
             "transpose-of-ones",

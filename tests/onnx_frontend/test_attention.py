@@ -55,6 +55,32 @@ def test_each_spelling_is_one_node(spelling: str, batch: str) -> None:
     assert same_results(of_heads(SPELLINGS[spelling], batch), q=shape, k=shape, v=shape) == {"Attention": 1}
 
 
+@pytest.mark.parametrize(
+    "masked",
+    [
+        "r = Reshape (hidden, square) f = Add (d, r) e = Reshape (f, apart)",
+        "f = Reshape (d, apart) e = Add (f, hidden)",
+    ],
+    ids=["mask of joined axes", "mask of axes apart"],
+)
+def test_batches_and_heads_are_joined_by_computed_sizes(masked: str) -> None:
+    """As in BLOOM and XGLM: neither the number of batches nor that of places is known."""
+    text = f"""(float[B,3,L,8] q, float[B,3,L,8] k, float[B,3,L,8] v, float[B,3,L,L] m) => (float[B,3,L,8] y) <
+            float quarter = {{0.25}}, float zero = {{0}}, float low = {{-10000}},
+            int64[1] three = {{3}}, int64[1] eight = {{8}}
+        > {{
+            b = Shape <start=0, end=1> (q) l = Shape <start=2, end=3> (q) bh = Mul (b, three)
+            joined = Concat <axis=0> (bh, l, eight) square = Concat <axis=0> (bh, l, l)
+            apart = Concat <axis=0> (b, three, l, l)
+            split = Concat <axis=0> (b, three, l, eight) c = Cast <to=9> (m) hidden = Where (c, zero, low)
+            i = Reshape (q, joined) j = Reshape (k, joined) t = Transpose <perm=[0,2,1]> (j) s = MatMul (i, t)
+            d = Mul (s, quarter) {masked} p = Softmax <axis=-1> (e) g = Reshape (p, square)
+            h = Reshape (v, joined) o = MatMul (g, h) y = Reshape (o, split)
+        }}"""
+    shape = (2, 3, 5, 8)
+    assert same_results(text, q=shape, k=shape, v=shape, m=(2, 3, 5, 5)) == {"Cast": 1, "Where": 1, "Attention": 1}
+
+
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_each_spelling_costs_as_much_where_there_is_no_node_of_attention(spelling: str) -> None:
     shape = (2, 3, 5, 8)

@@ -18,6 +18,7 @@ from eqsat.relay.dims import (
     subtract_dims,
     truncated,
 )
+from eqsat.relay.op.shape import moved_ones, pairwise_codes, resolve_reshape
 from eqsat.relay.op.types import broadcast_shape
 from eqsat.relay.ty import Any as AnyDim
 from eqsat.relay.ty import Dim
@@ -113,3 +114,30 @@ def test_a_size_that_meets_the_smaller_of_it_and_another_is_no_larger() -> None:
     assert broadcast_shape((n, 1), (part, 4)) == (n, 4)
     assert broadcast_shape((m,), (part,)) == (AnyDim(),)
     assert least_dim(add_dims(n, 2), n) == n
+
+
+@given(st.lists(st.one_of(st.integers(1, 4), st.sampled_from((n, m))), min_size=1, max_size=4), st.data())
+def test_codes_of_neighbours_merged_and_split_give_the_shape_that_they_are_for(
+    shape: list[Dim], data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(shape) - 1))
+    joined = [*shape[:at], multiply_dims(*shape[at : at + 2]), *shape[at + 2 :]]
+    for before, after in ((shape, joined), (joined, shape), (shape, [*shape[:at], 1, *shape[at:]])):
+        codes = pairwise_codes(before, after)
+        assert codes is None or list(resolve_reshape(before, codes)) == after
+
+
+def test_neighbours_of_open_sizes_are_merged_and_split() -> None:
+    joined = multiply_dims(n, 3)
+    assert pairwise_codes((n, 3, m, 8), (joined, m, 8)) == (-3, 0, 0)
+    assert pairwise_codes((joined, 1, m), (n, 3, 1, m)) == (-4, -1, 3, 0, 0)
+    assert pairwise_codes((n, 3, m), (n, 3, 1, m)) == (0, 0, -4, 1, -1)
+    assert pairwise_codes((n, m), (m, n)) is None
+    assert pairwise_codes((multiply_dims(n, m),), (n, m)) is None
+
+
+def test_codes_say_which_axes_of_one_element_come_and_go() -> None:
+    assert moved_ones((n, 1, m), (0, -3)) == ([1], [])
+    assert moved_ones((n, m), (0, -4, 1, -1)) == ([], [1])
+    assert moved_ones((n, m), (0, -4, -1, 1)) == ([], [2])
+    assert moved_ones((n, m), (-3,)) is None

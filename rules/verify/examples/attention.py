@@ -368,29 +368,24 @@ def rotated_head(draw: Draw) -> Any:
     return nn.rotary_embedding(data, *[Var(name, TensorType((batch, places, half), dtype)) for name in "cs"])
 
 
-def reshaped(data: Any, sizes: tuple[int, ...], computed: bool) -> Any:
-    """A reshape, by sizes that are a tensor where ``computed``."""
-    return reshape(data, newshape=const(np.asarray(sizes)) if computed else sizes)
-
-
-def keys_with_joined_batches(draw: Draw, inner: bool, outer: bool) -> Any:
-    """The transpose of keys, whose batches and heads are joined meanwhile, mostly, by views or by computed sizes."""
+def keys_with_joined_batches(draw: Draw) -> Any:
+    """The transpose of keys, whose batches and heads are joined meanwhile, mostly."""
     batch, count, places, width = sizes(draw, 4)
     keys = Var("k", TensorType((batch, count, places, width), draw.rng.choice(FLOATS)))
-    joined = reshaped(keys, (batch * count, places, width), inner)
+    joined = reshape(keys, newshape=(batch * count, places, width))
     turned = transpose(joined, axes=(0, 2, 1) if draw.chance(0.8) else (1, 0, 2))
     shape = (batch, count, width, places) if draw.chance(0.9) else (batch * count * places, width)
-    return reshaped(turned, shape, outer)
+    return reshape(turned, newshape=shape)
 
 
-def product_of_batches(draw: Draw, computed: bool) -> Any:
+def product_of_batches(draw: Draw) -> Any:
     """A view that splits the batches of a product, mostly."""
     batch, count, rows, inner, columns = sizes(draw, 5)
     dtype = draw.rng.choice(("float32", "float64"))
     left = Var("q", TensorType((batch * count, rows, inner), dtype))
     right = Var("k", TensorType((batch * count, columns, inner), dtype))
     shape = (batch, count, rows, columns) if draw.chance(0.9) else (batch, count * rows, columns)
-    return reshaped(nn.matmul(left, right, transpose_b=True), shape, computed)
+    return reshape(nn.matmul(left, right, transpose_b=True), newshape=shape)
 
 
 def product_of_unlike_batches(draw: Draw, fewer: int) -> Any:
@@ -451,10 +446,7 @@ FORMS = ("", "scaled-", "capped-", "scaled-capped-")
 WRITTEN_OUT = [f"{form}{mask}attention" for form in FORMS for mask in ("", "masked-", "constant-masked-")]
 
 EXAMPLES: dict[str, Examples] = {
-    "transpose-out-of-views": partial(keys_with_joined_batches, inner=False, outer=False),
-    "transpose-out-of-dynamic-views": partial(keys_with_joined_batches, inner=False, outer=True),
-    "transpose-out-of-views-of-dynamic": partial(keys_with_joined_batches, inner=True, outer=False),
-    "transpose-out-of-dynamic-views-of-dynamic": partial(keys_with_joined_batches, inner=True, outer=True),
+    "transpose-out-of-views": keys_with_joined_batches,
     "neighbours-are-gathered": stacked_neighbours,
     "rotary-embedding-of-neighbours": partial(neighbours_by_constants, behind=False),
     "rotary-embedding-of-neighbours-behind-places": partial(neighbours_by_constants, behind=True),
@@ -462,8 +454,7 @@ EXAMPLES: dict[str, Examples] = {
     "rotary-embedding-of-some-behind-places": partial(partly_rotated, behind=True),
     "matmul-of-more-axes": partial(product_of_unlike_batches, fewer=1),
     "more-axes-by-matmul": partial(product_of_unlike_batches, fewer=0),
-    "view-into-product": partial(product_of_batches, computed=False),
-    "dynamic-view-into-product": partial(product_of_batches, computed=True),
+    "view-into-product": product_of_batches,
     **{name: partial(written_out, name=name) for name in WRITTEN_OUT},
     **{
         f"{form}{mask}-attention": partial(by_conditions, name=form + mask)

@@ -14,7 +14,7 @@ from eqsat.onnx.converters.target import OnnxNode, Target, attributes, cast, exp
 from eqsat.onnx.graphs import constant_tensor
 from eqsat.relay.dims import multiply_dims
 from eqsat.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
-from eqsat.relay.op.shape import reshape_codes
+from eqsat.relay.op.shape import moved_ones, reshape_codes
 from eqsat.relay.op.types import axes_indices, axis_index, broadcast_shape
 from eqsat.relay.ty import UNKNOWN, Dim, TensorType, TupleType
 from eqsat.relay.ty import Any as AnyDim
@@ -66,10 +66,17 @@ def _reshape(source: Source) -> Result:
 @exports("reshape")
 def _to_reshape(call: Call, target: Target) -> OnnxNode:
     attrs = attributes(call)
-    newshape = list(attrs.newshape)
-    if any(size < -1 for size in newshape):
-        newshape = reshaped_to(target.type(call).shape)
-    return _reshape_node(call.args[0], newshape, attrs.allowzero, target)
+    if all(size >= -1 for size in attrs.newshape):
+        return _reshape_node(call.args[0], attrs.newshape, attrs.allowzero, target)
+    data = call.args[0]
+    gone, added = moved_ones(target.type(data).shape, attrs.newshape) or ([], [])
+    if gone and not added:
+        return target.node("Squeeze", data, {"axes": gone})
+    if added and not gone:
+        return target.unsqueezed(data, added)
+    newshape = reshaped_to(target.type(call).shape)
+    target.require(newshape.count(-1) < 2, call, "more than one dimension is not known")
+    return _reshape_node(data, newshape, attrs.allowzero, target)
 
 
 def _reshape_node(data: Expr, newshape: Sequence[int], allowzero: bool, target: Target) -> OnnxNode:

@@ -114,6 +114,55 @@ def reshape_codes(shape: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...
     return tuple(-1 if code is None else code for code in codes)
 
 
+def pairwise_codes(shape: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | None:
+    """The same by dimensions that are kept, merged with the next one or split in two; None if they are not that.
+
+    Nothing is left over, so that any number of dimensions may be unknown.
+    """
+    if 0 in shape or AnyDim() in (*shape, *wanted):
+        return None
+    codes: list[int] = []
+    source = index = 0
+    while source < len(shape) and index < len(wanted):
+        dim, new = shape[source], wanted[index]
+        if dim == new:
+            codes.append(0)
+        elif multiply_dims(*shape[source : source + 2]) == new:
+            codes.append(-3)
+            source += 1
+        elif multiply_dims(*(parts := wanted[index : index + 2])) == dim and any(
+            isinstance(part, int) for part in parts
+        ):
+            codes += [-4, *(part if isinstance(part, int) else -1 for part in parts)]
+            index += 1
+        else:
+            return None
+        source, index = source + 1, index + 1
+    return tuple(codes) if source == len(shape) and index == len(wanted) else None
+
+
+def moved_ones(shape: Sequence[Dim], codes: Sequence[int]) -> tuple[list[int], list[int]] | None:
+    """The axes of one element that a reshape takes from ``shape``, and those that its result has instead.
+
+    None if its codes say more than that, as they do with the sizes of other axes.
+    """
+    gone: list[int] = []
+    added: list[int] = []
+    source = axis = position = 0
+    while position < len(codes):
+        code, dims = codes[position], shape[source : source + 2]
+        if code == -3 and 1 in dims:
+            gone.append(source + dims.index(1))
+            source += 1
+        elif code == -4 and 1 in (parts := codes[position + 1 : position + 3]):
+            added.append(axis + parts.index(1))
+            axis, position = axis + 1, position + 2
+        elif code != 0:
+            return None
+        source, axis, position = source + 1, axis + 1, position + 1
+    return gone, added
+
+
 def _text(shape: Sequence[Dim]) -> str:
     return f"({', '.join(map(str, shape))})"
 
