@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from eqsat.egraph.python_rules import Alternative, PythonRuleRunner
 from eqsat.egraph.rule import PythonRule, Refusal
-from eqsat.egraph.snapshot import take_snapshot
 from eqsat.egraph.trace import Key
 from eqsat.errors import RuleError
 from eqsat.relay.dataflow_pattern import DFPattern
@@ -110,7 +109,7 @@ class GroupRuleRunner(PythonRuleRunner):
 
     def _groups(self) -> list[list[_Sibling]]:
         """Matches that go together; of one class the first only."""
-        class_of = take_snapshot(self.egraph).handle_class.tolist()
+        class_of = self.names.class_of_handles()
         groups: dict[Hashable, dict[int, _Sibling]] = {}
         for match in self._known:
             group = groups.setdefault((match.key, *[class_of[handle] for handle in match.shared]), {})

@@ -58,6 +58,7 @@ class ClassExpressions:
         self.handles: dict[Expr, int] = {}
         self._constants: dict[int, Constant] = {}
         self._class_of: list[int] = []
+        self._is_current = False  # whether classes are as they were then
         self._written: set[tuple[Op, int, int, int]] | None = None
         declare = egraph.engine.declare
         declare("(function hd (Expr) i64 :merge (min old new))")
@@ -90,7 +91,7 @@ class ClassExpressions:
         """Give a handle to every class that a native rule made, and an expression to the handle."""
         egraph, snapshot = self.egraph, take_snapshot(self.egraph)
         handle_of = {int(c): h for h, c in reversed(list(enumerate(snapshot.handle_class))) if h in self.exprs}
-        self._class_of, self._written = snapshot.handle_class.tolist(), None
+        self._class_of, self._written, self._is_current = snapshot.handle_class.tolist(), None, True
         waiting: dict[int, list[int]] = {}
         todo = list(reversed(range(snapshot.node_count)))
         while todo:
@@ -118,6 +119,15 @@ class ClassExpressions:
             todo += reversed(waiting.pop(of, []))
         egraph.flush()
         egraph.engine.saturate("names")
+
+    def union(self, handle: int, other: int) -> None:
+        """Have the classes of two handles made one."""
+        self.egraph.union(handle, other)
+        self._is_current = False
+
+    def class_of_handles(self) -> list[int]:
+        """The class of each handle now."""
+        return self._class_of if self._is_current else take_snapshot(self.egraph).handle_class.tolist()
 
     def is_exchanged(self, op: Op, handle: int, operands: Sequence[int]) -> bool:
         """Whether the call that was written in the class of ``handle`` has the two ``operands`` the other way round.
@@ -297,7 +307,7 @@ class PythonRuleRunner(RuleRunner):
             )
         lowered = lower(self.egraph, result, types, self.names.handles)
         self.names.add(lowered)
-        self.egraph.union(handle, lowered.root)
+        self.names.union(handle, lowered.root)
         if self.names.trace is not None:
             self.names.trace.note(Noted(self.rule.name, handle, lowered.root, matched, lowered.nodes))
         journal = self.names.journal

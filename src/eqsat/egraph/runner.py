@@ -373,16 +373,19 @@ class Runner:
         """
         early = [turn for turn in self.current if turn.kind == "early"]
         meeting = [turn for turn in self.current if turn.kind == "meets"]
-        changed, is_new = False, True
+        changed, is_seen, is_new = False, True, True
         while is_new:
-            if changed and self._is_watched:
+            if not is_seen and self._is_watched:
                 self._update(self._look(), [*early, *meeting])  # to see what they made
+            is_seen = True
             if any(turn.runner.growth for turn in [*early, *meeting]) and self.constants.watch(AFFINE):
                 self._settle()  # the constants that they make are folded at once
             nodes = self._nodes
-            changed |= self._repeat(early)
+            if self._repeat(early):
+                is_seen = False
             while self._meet(meeting, early):
-                changed = True
+                is_seen = False
+            changed |= not is_seen
             is_new = nodes < self._nodes or self.bases.settle()
         self._is_stale |= changed
         return changed

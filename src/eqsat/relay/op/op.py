@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -364,17 +365,21 @@ class BuilderOf(Generic[Result]):
         names = op.arguments or ()
         self._names = (*names, *(field.name for field in op.fields))
         self._arity = len(names)
-        defaults = {field.name: field.default for field in op.fields if field.default is not REQUIRED}
         one_result = op.arguments is not None and not op.tuples and op.outputs == 1
-        self._plain = one_result and len(defaults) == len(op.fields)
-        self._default = make_attrs(op, {}) if self._plain else None
-        self.__signature__ = inspect.Signature(
-            [
-                inspect.Parameter(
-                    name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=defaults.get(name, inspect.Parameter.empty)
-                )
-                for name in self._names
-            ]
+        self._plain = one_result and all(field.default is not REQUIRED for field in op.fields)
+
+    @cached_property
+    def _default(self) -> Attrs | None:
+        """The attributes of a call that says none."""
+        return make_attrs(self.op, {})
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        """What the operator takes, for :func:`inspect.signature`."""
+        defaults = {field.name: field.default for field in self.op.fields if field.default is not REQUIRED}
+        empty, kind = inspect.Parameter.empty, inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return inspect.Signature(
+            [inspect.Parameter(name, kind, default=defaults.get(name, empty)) for name in self._names]
         )
 
     @overload
