@@ -14,12 +14,13 @@ from .deadline import Deadline
 from .greedy import cheapest_dag, cheapest_trees, dag, tree
 from .objective import Climb, Objective
 from .problem import Ints, Problem
+from .regions import Regions
 from .search import Search
 from .simplify import simplify
 from .solution import Result, finish
 
 PATIENCE = 300  # kicks in a row that save nothing before the search ends
-_ROUND = 25  # kicks from one annealing to the next
+_QUIET = 25  # of them before an annealing
 _STEPS, _STEPS_PER_NODE, _DOUBLED = 20_000, 16, 2  # of the first annealing at most, and how often that is doubled
 _HEATS = 0.1, 0.5  # of every other annealing
 SIMPLIFYING = 0.5  # share of the time left that simplification may take
@@ -82,19 +83,21 @@ def _climb(
 def improve(search: Search, deadline: Deadline, patience: int) -> None:
     """Rebuild regions until so many in a row saved nothing, at first after a descent from cheapest trees.
 
-    Where that goes on for long, anneal now and then.
+    Where that saves nothing for a while, anneal.
     """
     if not search.choice:
         search.start(cheapest_trees(search.problem)[0])
         search.descend(deadline)
     steps = min(_STEPS, _STEPS_PER_NODE * search.problem.num_nodes)
-    idle = turns = 0
+    regions = Regions(search)
+    idle = rounds = 0
+    quiet = _QUIET
     while idle < patience and not deadline.passed():
-        turns += 1
-        rounds, kicks = divmod(turns, _ROUND)
-        if kicks:
-            saved = search.kick(deadline)
+        if quiet < _QUIET:
+            saved = search.kick(deadline) | regions.improve(deadline)
+            quiet = 0 if saved else quiet + 1
         else:
             longer = min(_DOUBLED, rounds // len(_HEATS))
             saved = search.anneal(_HEATS[rounds % len(_HEATS)], steps << longer, deadline)
+            quiet, rounds = 0, rounds + 1
         idle = 0 if saved else idle + 1

@@ -17,6 +17,7 @@ from .uses import Uses
 
 _COOLING = 0.02  # the share of the risk at first that is left at the end
 _STRETCH, _REFRESHED = 128, 2048  # steps after which classes in use are listed anew, and others get their best nodes
+_BRANCHES = 3  # of the walk through a region at each class
 
 
 class Search(Uses):
@@ -69,6 +70,10 @@ class Search(Uses):
         given_up = [node for _, old in used for node in self.give_up(old)]
         self.cost += self.cost_of(taken) - self.cost_of(given_up)
         return [owner[node] for node in taken + given_up]
+
+    def free(self) -> list[int]:
+        """The classes in use that offer a choice."""
+        return [index for index, count in enumerate(self.uses) if count and len(self.options[index]) > 1]
 
     # -- switching one class -------------------------------------------------------------------------------------
 
@@ -149,8 +154,7 @@ class Search(Uses):
                     break
                 if not step % _REFRESHED:
                     self.refresh()
-                choice, uses = self.choice, self.uses
-                free = [index for index, count in enumerate(uses) if count and len(options[index]) > 1]
+                choice, uses, free = self.choice, self.uses, self.free()
                 if not free:
                     break
                 for _ in range(_STRETCH):
@@ -185,7 +189,11 @@ class Search(Uses):
 
     def kick(self, deadline: Deadline) -> bool:
         """Rebuild a random region and descend; keep the outcome unless it is dearer. Whether it saved."""
-        saved = self._try(self.rebuilt(), deadline)
+        return self.attempt(self.rebuilt(), deadline)
+
+    def attempt(self, nodes: Mapping[int, int], deadline: Deadline) -> bool:
+        """Give classes other nodes and descend; keep the outcome unless it is dearer. Whether it saved."""
+        saved = self._try(nodes, deadline)
         if saved:
             self.refresh()
             self.descend(deadline)
@@ -217,20 +225,19 @@ class Search(Uses):
             self.cost = before
         return self.cost < before - self.slack
 
-    def _region(self) -> list[int]:
-        """A few classes near each other: a random walk with branches along needs and users."""
-        size = self.random.choice((2, 4, 8, 16, 32))
-        found = {self.random.randrange(len(self.uses)): None}
-        for index in found.copy():
-            frontier = [index]
-            while frontier and len(found) < size:
-                here = frontier.pop(self.random.randrange(len(frontier)))
-                near = [k for n in self.options[here] for k in self.children[n]]
-                near += [self.owner[u] for u in self.users[here]]
-                for other in self.random.sample(near, min(3, len(near))):
-                    if other not in found:
-                        found[other] = None
-                        frontier.append(other)
+    def region(self, first: int, size: int) -> list[int]:
+        """A class and others near it, about so many: a random walk with branches along needs and users."""
+        found = {first: None}
+        frontier = [first]
+        while frontier and len(found) < size:
+            here = frontier.pop(self.random.randrange(len(frontier)))
+            near = [k for n in self.options[here] for k in self.children[n]]
+            near += [self.owner[u] for u in self.users[here]]
+            near = [*dict.fromkeys(near)]
+            for other in self.random.sample(near, min(_BRANCHES, len(near))):
+                if other not in found:
+                    found[other] = None
+                    frontier.append(other)
         return [*found]
 
     def rebuilt(self) -> dict[int, int]:
@@ -241,7 +248,8 @@ class Search(Uses):
         above it by the present choice are looked at, in the order of their costs: so nothing runs in a cycle.
         """
         prices: dict[int, float] = {}
-        for index in self._region():
+        size = self.random.choice((2, 4, 8, 16, 32))
+        for index in self.region(self.random.randrange(len(self.uses)), size):
             factor = self.random.choice((0.0, 0.0, 0.5, 2.0, 8.0))
             for node in self.options[index]:
                 prices[node] = self.base[node] * factor * self.random.uniform(0.8, 1.25)

@@ -15,6 +15,7 @@ from eqsat.extraction import Problem, dag_cost, read_gym
 from eqsat.extraction.deadline import NEVER
 from eqsat.extraction.greedy import cheapest_trees
 from eqsat.extraction.mutable import MutableProblem
+from eqsat.extraction.regions import Regions
 from eqsat.extraction.search import Search
 from eqsat.extraction.simplify import simplify
 from eqsat.extraction.solution import walk
@@ -53,7 +54,14 @@ def test_every_class_of_a_rebuilt_choice_can_be_walked(problem: Problem, seed: i
                 walk(replace(problem, roots=np.array([root])), choice)
 
 
-@pytest.mark.parametrize("step", [lambda search: search.kick(NEVER), lambda search: search.anneal(1.0, 300, NEVER)])
+STEPS = [
+    lambda search: search.kick(NEVER),
+    lambda search: search.anneal(1.0, 300, NEVER),
+    lambda search: Regions(search).improve(NEVER),
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
 @settings(max_examples=60, deadline=None)
 @given(problem=problems() | problems(least_cost=-2), seed=st.integers(0, 9))
 def test_a_step_makes_nothing_dearer(step: Callable[[Search], bool], problem: Problem, seed: int) -> None:
@@ -65,6 +73,16 @@ def test_a_step_makes_nothing_dearer(step: Callable[[Search], bool], problem: Pr
         assert search.cost <= before + search.slack
         assert search.cost == pytest.approx(dag_cost(small, search.used()))
         assert search.cost >= optimum(small) - search.slack
+
+
+@settings(max_examples=60, deadline=None)
+@given(problem=problems() | problems(least_cost=-2), seed=st.integers(0, 9))
+def test_the_choice_in_a_region_of_all_classes_is_the_cheapest(problem: Problem, seed: int) -> None:
+    small = pruned(problem)
+    search = started(small, seed)
+    search.move(search.rebuilt())
+    Regions(search).choose(range(small.num_classes), NEVER)
+    assert search.cost == pytest.approx(optimum(small))
 
 
 @settings(max_examples=60, deadline=None)
