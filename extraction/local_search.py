@@ -19,8 +19,8 @@ from .search import Search
 from .simplify import simplify
 from .solution import Result, finish
 
-PATIENCE = 300  # kicks in a row that save nothing before the search ends
-_QUIET = 25  # of them before an annealing
+PATIENCE = 300  # steps in a row that save nothing before the search ends
+_QUIET = 25  # kicks in a row that save nothing before regions are decided; so many of these before an annealing
 _STEPS, _STEPS_PER_NODE, _DOUBLED = 20_000, 16, 2  # of the first annealing at most, and how often that is doubled
 _HEATS = 0.1, 0.5  # of every other annealing
 SIMPLIFYING = 0.5  # share of the time left that simplification may take
@@ -81,9 +81,9 @@ def _climb(
 
 
 def improve(search: Search, deadline: Deadline, patience: int) -> None:
-    """Rebuild regions until so many in a row saved nothing, at first after a descent from cheapest trees.
+    """Search on until so many steps in a row saved nothing, at first after a descent from cheapest trees.
 
-    Where that saves nothing for a while, anneal.
+    After an annealing, regions are rebuilt at random prices, and then decided, for as long as that saves something.
     """
     if not search.choice:
         search.start(cheapest_trees(search.problem)[0])
@@ -91,11 +91,14 @@ def improve(search: Search, deadline: Deadline, patience: int) -> None:
     steps = min(_STEPS, _STEPS_PER_NODE * search.problem.num_nodes)
     regions = Regions(search)
     idle = rounds = 0
-    quiet = _QUIET
+    quiet = 2 * _QUIET
     while idle < patience and not deadline.passed():
         if quiet < _QUIET:
-            saved = search.kick(deadline) | regions.improve(deadline)
+            saved = search.kick(deadline)
             quiet = 0 if saved else quiet + 1
+        elif quiet < 2 * _QUIET:
+            saved = regions.improve(deadline)
+            quiet = _QUIET if saved else quiet + 1
         else:
             longer = min(_DOUBLED, rounds // len(_HEATS))
             saved = search.anneal(_HEATS[rounds % len(_HEATS)], steps << longer, deadline)
