@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 
 from .components import components
 from .problem import Problem
+from .solution import walk
 
 _STARTING = 2.0  # seconds that the process may take beyond its limit
 
@@ -37,7 +39,7 @@ def solve(
     Returns:
         A lower bound and a choice; the choice is empty if none was found. If the process fails, (-inf, []).
     """
-    arrays = io.BytesIO()
+    arrays, component = io.BytesIO(), components(problem)
     np.savez(
         arrays,
         node_class=problem.node_class,
@@ -47,8 +49,9 @@ def solve(
         limited=np.reshape(problem.objectives[: len(limits)], (len(limits), problem.num_nodes)),
         limits=limits,
         roots=problem.roots,
-        component=components(problem),
+        component=component,
         start=start,
+        level=levels(problem, start, component),
         seconds=seconds,
         seed=seed & 0x7FFFFFFF,
     )
@@ -65,3 +68,12 @@ def solve(
     except (subprocess.SubprocessError, OSError, ValueError):
         return -np.inf, []
     return float(found["bound"]), found.get("choice", [])
+
+
+def levels(problem: Problem, start: Sequence[int], component: Sequence[int]) -> list[int]:
+    """A level for each class that a choice uses, which lies above those of its children."""
+    level, decided = [0] * problem.num_classes, Counter[int]()
+    for index in walk(problem, start):
+        level[index] = decided[component[index]]
+        decided[component[index]] += 1
+    return level

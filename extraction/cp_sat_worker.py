@@ -4,8 +4,9 @@ OR-tools and highspy bring different builds of HiGHS, which do not go together i
 nothing of ours.
 
 Input: `node_class` (N,), `child_offsets` (N + 1,), `child`, `cost` (N,), `roots`, `component` (C,) of each class,
-`start` (C,) node of each class or -1, `seconds`, `seed`; `limited` (L, N), other costs that must not exceed `limits`
-(L,) in all. Output: `bound` and, where one was found, `choice` (C,).
+`start` (C,) node of each class or -1, `level` (C,) of each class there, above its children's in its component,
+`seconds`, `seed`; `limited` (L, N), other costs that must not exceed `limits` (L,) in all. Output: `bound` and, where
+one was found, `choice` (C,).
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ def solve(data: dict[str, Any]) -> dict[str, Any]:
             model.add_bool_or([*users[index], chosen.negated()])
     for node, index in enumerate(owner):
         model.add_hint(x[node], start[index] == node)
+    for index, chosen in enumerate(y):
+        model.add_hint(chosen, start[index] >= 0)
+    for index, variable in level.items():
+        model.add_hint(variable, int(data["level"][index]))
     model.minimize(_sum(cost * scale, x))
     for other, limit in zip(data["limited"], data["limits"].tolist(), strict=True):
         model.add(_sum(other * _scale(other), x) <= math.ceil(limit * _scale(other)))

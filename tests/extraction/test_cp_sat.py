@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from eqsat.extraction import Problem, cp_sat, dag_cost, exact, tree
+from eqsat.extraction.components import components
+from eqsat.extraction.solution import walk
 
 from .strategies import optimum, problems
 from .test_extractors import random_graph
@@ -20,6 +22,18 @@ def test_it_finds_the_optimum_and_proves_it(problem: Problem) -> None:
     bound, choice = cp_sat.solve(problem, tree(problem).choice.tolist(), 20.0, 0)
     assert dag_cost(problem, choice) == pytest.approx(optimum(problem))
     assert bound == pytest.approx(optimum(problem), abs=problem.tolerance())  # costs may cancel
+
+
+@settings(max_examples=30, deadline=None)
+@given(problem=problems() | problems(least_cost=-2))
+def test_it_is_told_levels_by_which_the_first_choice_has_no_cycle(problem: Problem) -> None:
+    component = components(problem)
+    start = tree(problem).choice.tolist()
+    level = cp_sat.levels(problem, start, component)
+    for index in walk(problem, start):
+        inside = [child for child in problem.children[start[index]] if component[child] == component[index]]
+        assert all(level[child] < level[index] for child in inside)
+        assert level[index] < component.count(component[index])
 
 
 def test_graphs_that_cost_nothing_are_no_exception() -> None:
