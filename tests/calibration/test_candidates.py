@@ -110,6 +110,12 @@ def test_ranks_that_are_told_wrong_do_not_matter() -> None:
     assert all(isinstance(each, Run) for each in found.runs)
 
 
+def test_ranks_that_are_told_wrong_and_known_when_a_model_runs_do_not_matter() -> None:
+    model = network("y = Reshape (x, s)", "(float[n, 8] x, int64[k] s) => (float[a, b] y)")
+    feed = {"x": np.ones((2, 8), np.float32), "s": np.array([4, 2, 2], np.int64)}
+    assert all(isinstance(run, Run) for run in race([model, model], feed, SETUP, 0.05).runs)
+
+
 def test_what_ran_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = fastest(network("y = Neg (x)"), setup=SETUP, dims={"n": 4}, seconds=0.05, options=Options(rules=[]))
     monkeypatch.setattr("eqsat.calibration.fastest", lambda *_, **__: found)

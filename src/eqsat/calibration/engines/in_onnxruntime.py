@@ -90,7 +90,19 @@ def _bound(session: Any, feed: dict[str, Any]) -> Any:
         binding.bind_cpu_input(value.name, feed[value.name])
     for value in session.get_outputs():
         binding.bind_output(value.name, "cpu")
-    return lambda: session.run_with_iobinding(binding), list(feed.values()), 1.0
+    is_bound = True
+
+    def run() -> None:
+        nonlocal is_bound
+        if is_bound:
+            try:
+                session.run_with_iobinding(binding)
+                return
+            except RuntimeError:  # from the second time on if an output is of another rank than the model says
+                is_bound = False
+        session.run(None, feed)
+
+    return run, list(feed.values()), 1.0
 
 
 # ---- layouts: what comes before and after a kernel in a model mostly has that which its kernel is fastest with
