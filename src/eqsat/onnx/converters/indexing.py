@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.onnx.converters.source import Result, Source, build, imports
+from eqsat.onnx.converters.source import Declined, Result, Source, build, imports
 from eqsat.onnx.converters.target import OnnxNode, Operand, Target, attributes, cast, exports
 from eqsat.relay.dims import difference
 from eqsat.relay.expr import Call, Constant, Expr, Op, Tuple, const
 from eqsat.relay.fold import GROWTH_LIMIT
 from eqsat.relay.interpreter import evaluate
 from eqsat.relay.op.types import axes_indices
-from eqsat.relay.ty import Dim
+from eqsat.relay.ty import Dim, TensorType
 
 # ---- slices
 
@@ -212,9 +212,17 @@ def _reduction(write: str, call: Call, target: Target) -> str | None:
 # ---- along one axis
 
 
+def _written(source: Source) -> tuple[Expr, Expr, Expr]:
+    """Data, indices and updates; the result has the type of the data, even if nothing is known of the others."""
+    data, indices, updates = source.arguments(3)
+    if not all(isinstance(source.types[each], TensorType) for each in (indices, updates)):
+        raise Declined("the type of its indices or updates is not known", [source.type(data)])
+    return data, indices, updates
+
+
 @imports("ScatterElements", "Scatter")
 def _scatter(source: Source) -> Result:
-    return build("scatter_elements", *source.arguments(3), axis=source.int("axis", 0), reduction=_write(source))
+    return build("scatter_elements", *_written(source), axis=source.int("axis", 0), reduction=_write(source))
 
 
 @exports("scatter_elements")
@@ -264,7 +272,7 @@ def _to_gather_nd(call: Call, target: Target) -> OnnxNode:
 
 @imports("ScatterND")
 def _scatter_nd(source: Source) -> Result:
-    data, indices, updates = source.arguments(3)
+    data, indices, updates = _written(source)
     first = _with_tuples_first(indices, source.rank(indices))
     return build("scatter_nd", data, first, updates, mode=_write(source))
 
