@@ -258,9 +258,12 @@ viewed_number = view(spread(c))
 function_of_number = unary(viewed_number)
 
 
+TRUE_EVERYWHERE = {"all-true": spread(all_true), "view-of-all-true": view(spread(all_true))}
+
+
 def hiding_nothing() -> Iterator[Rewrite]:
     """Choices by what is true everywhere, as often as sizes say, or by a view of that."""
-    for name, truth in (("all-true", spread(all_true)), ("view-of-all-true", view(spread(all_true)))):
+    for name, truth in TRUE_EVERYWHERE.items():
         yield rewrite(f"where-{name}", where(truth, x, y), x)
         # beside another condition it only says how large the choice is
         for order, both in (("and", logical_and(truth, condition)), ("behind", logical_and(condition, truth))):

@@ -16,12 +16,13 @@ from eqsat.egraph.rule import Array, Guard, Refusal, Rewrite, RuleSet
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple
-from eqsat.relay.op import cumsum, expand_dims, gather_nd, logical_and, negative, shape_of, strided_slice, take
+from eqsat.relay.op import cumsum, expand_dims, gather_nd, logical_and, negative, shape_of, strided_slice, take, where
 from eqsat.relay.op.index import slice_bounds
 from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import TensorType, is_static
 from eqsat.rules.operators import binary, view
 from eqsat.rules.ranges import (
+    TRUE_EVERYWHERE,
     along,
     compares_places,
     down,
@@ -34,7 +35,7 @@ from eqsat.rules.ranges import (
     spread,
 )
 from eqsat.rules.shape import broadcasts
-from eqsat.rules.types import is_integer, is_scalar, rank_of, same_dtype
+from eqsat.rules.types import is_integer, is_scalar, rank_of, same_dtype, same_type
 from eqsat.rules.values import attribute, filled, minus_one, one, scalar, zero
 
 x, y, q, k, v, mask, more_sizes = variables("x y q k v mask more_sizes")
@@ -59,6 +60,7 @@ with_repeated, repeated_first = binary(y, repeated), binary(repeated, y)
 spaced = expand_dims(repeated)
 summed = cumsum(spread(zero))
 is_number = when(is_scalar, type_of(c))
+without_axes = compute(lambda value: value.reshape(()), value_of(c))
 tiled = is_op("dyn.tile")(x, sizes)
 part = strided_slice(repeated)
 both_joined = is_op("concatenate")(is_tuple((repeated, other_repeated)))
@@ -238,8 +240,23 @@ spreads = RuleSet(
             when(lambda *types: rank_of(types[0]) == rank_of(types[1]), type_of(x), type_of(repeated)),
         ),
         *[
-            rewrite(f"{name}-of-repeated-number", whole, again(c, whole), is_number)
-            for name, whole in (("take", take(number, y)), ("gather", gather_nd(number, y)))
+            rewrite(f"{name}-of-repeated-number", whole, again(without_axes, whole), is_number)
+            for name, whole in (
+                ("take", take(number, y)),
+                ("gather", gather_nd(number, y)),
+                ("take-of-view", take(view(number), y)),
+                ("gather-of-view", gather_nd(view(number), y)),
+            )
+        ],
+        *[
+            rewrite(
+                f"where-{name}-repeats",
+                chosen,
+                again(x, chosen),
+                when(lambda *types: not same_type(*types), type_of(x), type_of(chosen)),
+            )
+            for name, truth in TRUE_EVERYWHERE.items()
+            for chosen in [where(truth, x, y)]
         ],
         rewrite("sums-of-zero", summed, again(scalar(0, summed), summed)),
         of_neighbours("all-but-one-before-range", 1, length + step, spread(along)),

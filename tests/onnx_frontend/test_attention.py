@@ -228,3 +228,21 @@ def test_rotary_embeddings_of_neighbours_and_of_some_elements_are_one_node(
     found = same_results(text, x=(*shape[:3], 8 if some else 4))
     assert found.pop("RotaryEmbedding") == 1
     assert found in ({}, {"Reshape": 2})  # where the places come first, the embedding takes joined heads
+
+
+def test_flags_that_are_all_true_hide_nothing_wherever_they_are_looked_up() -> None:
+    """As in BART: whether a key is hidden is looked up in a row of all batches, at places that are computed."""
+    text = """(float[B,2,3,8] q, float[B,2,3,8] k, float[B,2,3,8] v) => (float[B,2,3,8] y) <
+            int64[1] three = {3}, int64[2] flat = {-1, 1}, int64[4] apart = {0, 1, 1, 3}, int64 first = {0},
+            int64 next = {1}, int64[3] axes = {1, 2, 3}, int64[1,1,1,3] keys = {0, 1, 2}, float zero = {0},
+            float low = {-3.4028234663852886e+38}, float[1,1,3,3] causal = {0, -1e9, -1e9, 0, 0, -1e9, 0, 0, 0}
+        > {
+            b = Shape <start=0, end=1> (q) sizes = Concat <axis=0> (b, three)
+            flags = ConstantOfShape <value = bool[1] {1}> (sizes) row = Reshape (flags, flat)
+            n = Squeeze (b) of = Range (first, n, next) batches = Unsqueeze (of, axes) start = Mul (batches, three)
+            at = Add (keys, start) found = Gather <axis=0> (row, at) shown = Reshape (found, apart)
+            mask = Where (shown, causal, low) t = Transpose <perm=[0,1,3,2]> (k) s = MatMul (q, t) m = Add (s, mask)
+            p = Softmax <axis=-1> (m) y = MatMul (p, v)
+        }"""
+    shape = (2, 2, 3, 8)
+    assert same_results(text, q=shape, k=shape, v=shape) == {"Attention": 1}

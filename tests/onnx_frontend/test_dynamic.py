@@ -469,3 +469,18 @@ def test_computed_sizes_say_nothing_of_what_has_no_type() -> None:
     }"""
     proto = parsed(text, domains=', "own": 1')
     assert operators(run(from_proto(proto), opset=20).after.graph) == operators(proto.graph)
+
+
+def test_what_is_written_into_has_a_type_even_if_the_new_values_have_none() -> None:
+    """As in mBART: how many axes the new values have depends on how many there are."""
+    proto = parsed(
+        """(int64[B,3] x, int64[B,1] at) => (int64[B,3] y) <
+            int64[1] one = {1}, int64[1] zero = {0}, int64[1] three = {3}
+        > {
+            g = GatherElements <axis = 1> (x, at)  u = Squeeze (g)  e = Unsqueeze (u, one)
+            n = ScatterElements <axis = 1> (x, at, e)  y = Slice (n, zero, three, one)
+        }"""
+    )
+    assert operators(optimized(proto).graph) == {
+        "GatherElements": 1, "Squeeze": 1, "Unsqueeze": 1, "ScatterElements": 1
+    }  # fmt: skip
