@@ -19,6 +19,7 @@ from eqsat.egraph.author import (
     attrs_of,
     compute,
     constants,
+    countable,
     distinct,
     like,
     modest,
@@ -49,6 +50,7 @@ from eqsat.rules.heads import (
     scores,
     v,
 )
+from eqsat.rules.shape import broadcasts
 from eqsat.rules.types import Shape, is_float, is_scalar, keeps, keeps_floats, rank_of
 from eqsat.rules.values import scalar, zero
 
@@ -291,6 +293,9 @@ def widened(ty: TensorType, of: TensorType) -> Shape | Refusal:
     return tuple(1 if old == new else new for old, new in zip(of.concrete_shape, ty.concrete_shape, strict=True))
 
 
+hiding = where(condition, zero, below_all)
+lost = x + hiding
+
 chosen = where(condition, a, b)
 expanded = broadcast_to(chosen)
 by_rows = nn.masked_attention(q, k, v, mask)
@@ -318,6 +323,16 @@ masks = RuleSet(
         hides_biased("least-in-biased-{}scores", least, above_half(y)),
         hides_scores("least-in-{}any-masked-scores", least, inside=masked, soundness=Soundness.FINITE),
         hides_biased("least-in-any-biased-{}scores", least, soundness=Soundness.FINITE),
+        # numbers that are not huge are lost in a sum with such a low one
+        rewrite(
+            "sum-with-the-low-is-choice",
+            lost,
+            where(condition, x, below_all),
+            countable(x),
+            when(broadcasts, type_of(lost), type_of(condition), type_of(x), type_of(below_all)),
+            when(is_float, type_of(x)),
+            soundness=ROUNDING,
+        ),
         attended("open-masked", [mask], mask, above_least(mask)),
         attended("biased-masked", [bias, mask], bias + mask, modest(bias), above_least(mask), distinct(bias, mask)),
         attended("guarded-masked", [hides_all], condition, guarded=True),

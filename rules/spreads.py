@@ -38,7 +38,7 @@ from eqsat.rules.shape import broadcasts
 from eqsat.rules.types import is_integer, is_scalar, rank_of, same_dtype, same_type
 from eqsat.rules.values import attribute, filled, minus_one, one, scalar, zero
 
-x, y, q, k, v, mask, more_sizes = variables("x y q k v mask more_sizes")
+x, y, z, q, k, v, mask, more_sizes = variables("x y z q k v mask more_sizes")
 c, begins, beyond, strides = constants("c begins beyond strides")
 
 
@@ -229,6 +229,18 @@ spreads = RuleSet(
             for name, whole, operands in (
                 ("function-with-repeated", with_repeated, [y, x]),
                 ("function-of-repeated-and-more", repeated_first, [x, y]),
+            )
+        ],
+        *[
+            before_repeated(
+                f"{name}-of-repeated",
+                whole,
+                operands,
+                when(lambda ty, *parts: not broadcasts(ty, *parts), type_of(whole), *map(type_of, operands)),
+            )
+            for name, whole, operands in (
+                ("choice", where(y, repeated, z), [y, x, z]),
+                ("other-choice", where(y, z, repeated), [y, z, x]),
             )
         ],
         before_repeated("function-with-repeated-number", with_number, [y, c], is_number),

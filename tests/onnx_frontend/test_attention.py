@@ -246,3 +246,16 @@ def test_flags_that_are_all_true_hide_nothing_wherever_they_are_looked_up() -> N
         }"""
     shape = (2, 2, 3, 8)
     assert same_results(text, q=shape, k=shape, v=shape) == {"Attention": 1}
+
+
+@pytest.mark.parametrize("mask", ["Add (bias, hidden)", "Where (m, bias, low)"])
+def test_a_bias_is_masked_by_a_sum_as_by_a_choice(mask: str) -> None:
+    """As in T5, whose spellings do both: beside so low a number nothing is left of the bias."""
+    text = f"""(float[2,3,5,8] q, float[2,3,5,8] k, float[2,3,5,8] v, bool[2,1,1,5] m, int64[5,5] at)
+        => (float[2,3,5,8] y) <
+            float zero = {{0}}, float low = {{-3.4028234663852886e+38}}, float[4] table = {{1, 2, 3, 4}}
+        > {{
+            bias = Gather (table, at) hidden = Where (m, zero, low) mask = {mask} t = Transpose <perm=[0,1,3,2]> (k)
+            s = MatMul (q, t) d = Add (s, mask) p = Softmax <axis=-1> (d) y = MatMul (p, v)
+        }}"""
+    assert operators(optimized(parsed(text, 23)).graph) == {"Gather": 1, "Where": 1, "Attention": 1}

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from eqsat.egraph.mistakes import check_pattern, check_rewrite
-from eqsat.egraph.number_levels import ABOVE_HALF, ABOVE_LEAST, MODEST, REAL
+from eqsat.egraph.number_levels import ABOVE_HALF, ABOVE_LEAST, MODEST, REAL, WHOLE
 from eqsat.egraph.rule import (
     GIVEN,
     Base,
@@ -201,6 +201,11 @@ def above_half(pattern: DFPattern) -> Numbers:
 def modest(pattern: DFPattern) -> Numbers:
     """Condition: as :func:`above_half`, and the same holds for sums of a few such numbers."""
     return Numbers(pattern, MODEST)
+
+
+def countable(pattern: DFPattern) -> Numbers:
+    """Condition: as :func:`modest`, and no element is larger than any 64-bit integer."""
+    return Numbers(pattern, WHOLE)
 
 
 def compute(function: Callable[..., Any], *refs: Ref) -> Compute:
