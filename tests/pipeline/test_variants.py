@@ -13,9 +13,14 @@ import pytest
 import eqsat
 from eqsat import relay, rules
 from eqsat.errors import ArgumentError, RuleError
+from eqsat.relay.dataflow_pattern.graph import DataflowGraph
+from eqsat.relay.dataflow_pattern.matcher import Matcher
+from eqsat.relay.infer import infer_type
 from eqsat.relay.interpreter import evaluate
 from eqsat.relay.structural import structural_equal
 from eqsat.rules import rewrite, variables
+from eqsat.rules.verify.instantiate import Mismatch
+from eqsat.spellings.backwards import Backwards, _Guess, _Part
 from eqsat.spellings.walk import STEPS
 
 x, y = variables("x y")
@@ -159,3 +164,18 @@ def test_hash_seeds_make_no_difference() -> None:
         for seed in (Random(0).randrange(1000), Random(1).randrange(1000))
     ]
     assert said[0] == said[1] != ""
+
+
+def test_no_constant_is_guessed_whose_size_is_not_known() -> None:
+    """As for a scale of rows, of which an axis has any size."""
+    (rule,) = [rule for rule in rules.default if rule.name == "scale-into-matmul"]
+    data, weight = relay.var("data", shape=(relay.Any("n"), 4)), relay.const(np.ones((4, 1), "float32"))
+    product = relay.nn.matmul(data, weight)
+    for expr in (data, weight, product):
+        expr._checked_type = infer_type(expr).checked_type
+    backwards = Backwards(rule)
+    matcher = Matcher(backwards.pattern, DataflowGraph(product))
+    assert matcher.match(product)
+    guess = _Guess(backwards, _Part(product, {each: found[0] for each, found in matcher.bound.items()}), Random(0))
+    with pytest.raises(Mismatch):
+        guess.constant(relay.dataflow_pattern.is_constant(), product.checked_type)

@@ -324,6 +324,11 @@ class _Guess(Instantiator):
             raise Mismatch
         return Constant(self.draw.array(ty))
 
+    def constant(self, pattern: ConstantPattern, ty: TensorType) -> Constant:
+        if not is_static(ty):
+            raise Mismatch
+        return super().constant(pattern, ty)
+
     def operator(self, pattern: DFPattern, arity: int | None) -> Op:
         return self.operators.get(pattern) or super().operator(pattern, arity)
 
