@@ -295,6 +295,7 @@ def widened(ty: TensorType, of: TensorType) -> Shape | Refusal:
 
 hiding = where(condition, zero, below_all)
 lost = x + hiding
+by_sum = nn.masked_attention(q, k, v, lost)
 
 chosen = where(condition, a, b)
 expanded = broadcast_to(chosen)
@@ -323,11 +324,11 @@ masks = RuleSet(
         hides_biased("least-in-biased-{}scores", least, above_half(y)),
         hides_scores("least-in-{}any-masked-scores", least, inside=masked, soundness=Soundness.FINITE),
         hides_biased("least-in-any-biased-{}scores", least, soundness=Soundness.FINITE),
-        # numbers that are not huge are lost in a sum with such a low one
+        # a bias that is not huge is lost in a sum with such a low number
         rewrite(
             "sum-with-the-low-is-choice",
-            lost,
-            where(condition, x, below_all),
+            by_sum,
+            like(by_sum, q, k, v, where(condition, x, below_all)),
             countable(x),
             when(broadcasts, type_of(lost), type_of(condition), type_of(x), type_of(below_all)),
             when(is_float, type_of(x)),
