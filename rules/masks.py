@@ -190,6 +190,24 @@ def hides_scores(
     return rules
 
 
+def lost_in(name: str, part: DFPattern) -> Rewrite:
+    """scores + (y + (0 where shown, else a low number)) = scores + (y where shown, else the low number)
+
+    Beside so low a number nothing is left of y, which is not huge. Scores are not chosen, for those are in every layer.
+    """
+    biased = y + where(condition, zero, below_all)
+    soft = nn.softmax(part + biased)
+    return rewrite(
+        f"low-in-bias-of-{name}scores",
+        soft,
+        like(soft, part + where(condition, y, below_all)),
+        countable(y),
+        when(broadcasts, *map(type_of, (biased, condition, y, below_all))),
+        when(is_float, type_of(y)),
+        soundness=ROUNDING,
+    )
+
+
 def shows_some(shown: Array, added: Array) -> bool:
     """Guard: a condition and a mask that is added show a key of each row together."""
     if added.dtype.kind != "f":
@@ -293,10 +311,6 @@ def widened(ty: TensorType, of: TensorType) -> Shape | Refusal:
     return tuple(1 if old == new else new for old, new in zip(of.concrete_shape, ty.concrete_shape, strict=True))
 
 
-hiding = where(condition, zero, below_all)
-lost = x + hiding
-by_sum = nn.masked_attention(q, k, v, lost)
-
 chosen = where(condition, a, b)
 expanded = broadcast_to(chosen)
 by_rows = nn.masked_attention(q, k, v, mask)
@@ -324,16 +338,8 @@ masks = RuleSet(
         hides_biased("least-in-biased-{}scores", least, above_half(y)),
         hides_scores("least-in-{}any-masked-scores", least, inside=masked, soundness=Soundness.FINITE),
         hides_biased("least-in-any-biased-{}scores", least, soundness=Soundness.FINITE),
-        # a bias that is not huge is lost in a sum with such a low number
-        rewrite(
-            "sum-with-the-low-is-choice",
-            by_sum,
-            like(by_sum, q, k, v, where(condition, x, below_all)),
-            countable(x),
-            when(broadcasts, type_of(lost), type_of(condition), type_of(x), type_of(below_all)),
-            when(is_float, type_of(x)),
-            soundness=ROUNDING,
-        ),
+        lost_in("", scores),
+        lost_in("scaled-", scores * c),
         attended("open-masked", [mask], mask, above_least(mask)),
         attended("biased-masked", [bias, mask], bias + mask, modest(bias), above_least(mask), distinct(bias, mask)),
         attended("guarded-masked", [hides_all], condition, guarded=True),

@@ -275,7 +275,13 @@ def hiding_nothing() -> Iterator[Rewrite]:
                 when(broadcasts, *map(type_of, (chosen, x, condition, y, z))),
             )
         for kind, nothing in (("zero", zero), ("zeros", is_op("dyn.broadcast_to")(zero, height))):
-            yield rewrite(f"add-{kind}-where-{name}", x + where(truth, nothing, y), x, soundness=Soundness.ROUNDING)
+            yield rewrite(
+                f"add-{kind}-where-{name}",
+                x + where(truth, nothing, y),
+                x,
+                soundness=Soundness.ROUNDING,
+                contracts=True,  # or else sums of any number of such choices were made
+            )
 
 
 ranges = RuleSet(

@@ -156,17 +156,18 @@ def one_row(draw: Draw) -> Any:
     return nn.masked_attention(query, key, value, mask, scale=0.5, causal=draw.chance(0.3))
 
 
-def bias_and_low(draw: Draw) -> Any:
-    """Attention by a mask that is a bias and zero or a low number."""
-    batch, count, queries, keys, width, out = sizes(draw, 6)
-    query, key, value = (
-        Var(label, TensorType((batch, count, length, size), "float32"))
-        for label, length, size in (("q", queries, width), ("k", keys, width), ("v", keys, out))
+def bias_and_low(draw: Draw, is_scaled: bool) -> Any:
+    """The softmax of scores and a bias, with zero or a low number in the bias."""
+    batch, count, queries, keys, width = sizes(draw, 5)
+    query, key = (
+        Var(each, TensorType((batch, count, at, width), "float32"))
+        for each, at in zip("qk", (queries, keys), strict=True)
     )
+    scores = nn.matmul(query, key, transpose_b=True)
     shown = Var("shown", TensorType((batch, 1, draw.rng.choice((1, queries)), keys), "bool"))
-    low = np.float32(draw.rng.choice((least("float32"), least("float32") / 2, -np.inf)))
-    bias = draw.constant((1, count, queries, keys), "float32")
-    return nn.masked_attention(query, key, value, bias + where(shown, const(np.float32(0)), const(low)), scale=0.5)
+    low = const(np.float32(draw.rng.choice((least("float32"), least("float32") / 2, -np.inf))))
+    bias = draw.constant((1, count, queries, keys), "float32") + where(shown, const(np.float32(0)), low)
+    return nn.softmax((scores * const(np.float32(0.5)) if is_scaled else scores) + bias)
 
 
 def three_products(draw: Draw, product: str) -> tuple[Any, ...]:
@@ -487,7 +488,8 @@ EXAMPLES: dict[str, Examples] = {
         for form in ("masked", "other-masked", "biased", "biased-scaled")
     },
     "mask-of-each-query": one_row,
-    "sum-with-the-low-is-choice": bias_and_low,
+    "low-in-bias-of-scores": partial(bias_and_low, is_scaled=False),
+    "low-in-bias-of-scaled-scores": partial(bias_and_low, is_scaled=True),
     **{f"three-{product}s": partial(three_products, product=product) for product in ("dense", "matmul")},
     "layer-norm-of-given-rows": normalized_rows,
     "expand-of-transpose-without-ones": partial(expanded_ones, by_sizes=False),
