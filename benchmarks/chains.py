@@ -382,6 +382,19 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
         (4, 8),
         lambda x, i: nn.relu(relay.take(x, relay.const(np.roll(np.arange(8), 1)), axis=1) * number(1.1) + number(0.1)),
     ),
+    "take(x) * array + array": (
+        (4, 8),
+        lambda x, i: relay.take(x, relay.const(np.roll(np.arange(8), i)), axis=1) * normal(8) + normal(8),
+    ),
+    "shuffled channels * array + array": (
+        (1, 4, 4, 4),
+        lambda x, i: (
+            relay.reshape(relay.transpose(relay.reshape(x, (1, 2, 2, 4, 4)), axes=(0, 2, 1, 3, 4)), (1, 4, 4, 4))
+            * normal(4, 1, 1)
+            + normal(4, 1, 1)
+        ),
+    ),
+    "reverse(x) * array": ((4, 8), lambda x, i: relay.reverse(x, axis=1) * normal(8)),
     "reverse(x * a + b)": ((4, 8), lambda x, i: relay.reverse(x * number(1.1) + number(0.2), axis=1)),
     "quadrants, scaled": (
         (8, 8),

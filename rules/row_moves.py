@@ -13,7 +13,19 @@ from math import prod
 
 import numpy as np
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
+from eqsat.egraph.author import (
+    attrs_of,
+    compute,
+    constants,
+    distinct,
+    like,
+    refuse,
+    rewrite,
+    type_of,
+    value_of,
+    variables,
+    when,
+)
 from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op, is_tuple, is_tuple_get_item
@@ -155,6 +167,7 @@ row_moves = RuleSet(
                 x,
                 compute(composed, value_of(i), value_of(j), attrs_of(gathered), attrs_of(gathered_again), type_of(x)),
             ),
+            distinct(gathered_again, gathered, x),
             contracts=True,
         ),
         rewrite(

@@ -557,6 +557,56 @@ def test_gathers_of_an_odd_number_are_one_too(length: int) -> None:
     assert eqsat.extract(eqsat.saturate(x)).cost == 2
 
 
+def permuted(x: Any, link: int) -> Any:
+    return relay.take(x, relay.const(np.roll(np.arange(8), link)), axis=1) * relay.const(ARRAYS[link])
+
+
+def mirrored_beside_arrays(x: Any, link: int) -> Any:
+    return relay.reverse(x, axis=1) * relay.const(ARRAYS[link]) + relay.const(ARRAYS[link + 1])
+
+
+def shuffled(x: Any, link: int) -> Any:
+    rows = relay.reshape(relay.transpose(relay.reshape(x, (2, 2, 8)), axes=(1, 0, 2)), (4, 8))
+    return rows * relay.const(ARRAYS[link][:4, None]) + number(FLOATS[link])
+
+
+def repeating(x: Any, link: int) -> Any:
+    """What takes an element twice lets no constant pass that says something else of each."""
+    return relay.take(x, relay.const(np.asarray([0, 0, 1, 2, 3, 4, 5, 6])), axis=1) * relay.const(ARRAYS[link])
+
+
+@pytest.mark.parametrize(
+    ("link", "cost"), [(permuted, 2), (mirrored_beside_arrays, 1), (shuffled, 2), (repeating, 2 * 12)]
+)
+def test_constants_that_vary_along_what_is_moved_are_laid_out_anew(link: Callable[[Any, int], Any], cost: int) -> None:
+    graph = chain(link, 12)
+    best = eqsat.extract(eqsat.saturate(graph))
+    assert best.cost == cost
+    data = RNG.normal(size=(4, 8)).astype("float32")
+    np.testing.assert_allclose(evaluate(best.expr, {"x": data}), evaluate(graph, {"x": data}), rtol=1e-4, atol=1e-6)
+
+
+def gathers(orders: list[list[int]]) -> tuple[Any, list[int]]:
+    """Gathers of all columns, one after another, and which columns they give."""
+    x, places = relay.tanh(relay.var("x", shape=(2, 4))), np.arange(4)
+    for order in orders:
+        x, places = relay.take(x, relay.const(np.asarray(order)), axis=1), places[order]
+    return x, places.tolist()
+
+
+@given(st.lists(st.permutations(range(4)), min_size=8, max_size=12))
+@settings(max_examples=20, deadline=None)
+def test_many_gathers_of_all_places_are_one_or_none(orders: list[list[int]]) -> None:
+    x, places = gathers(orders)
+    assert eqsat.extract(eqsat.saturate(x)).cost == (1 if places == [0, 1, 2, 3] else 2)
+
+
+def test_gathers_that_begin_anew_where_others_cancel_are_one() -> None:
+    turn, nothing = [2, 0, 1, 3], [0, 1, 2, 3]
+    x, _ = gathers([turn, nothing, turn, nothing])
+    assert eqsat.extract(eqsat.saturate(x)).cost == 2
+
+
 def part(x: Any, *ranges: tuple[int, int]) -> Any:
     return relay.strided_slice(x, *map(list, zip(*ranges, strict=True)))
 

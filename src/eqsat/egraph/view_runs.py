@@ -10,11 +10,16 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray as Array
+
 from eqsat.egraph.bases import MATRIX_PRODUCTS
 from eqsat.egraph.given_graph import Composed, GivenGraph, Node
 from eqsat.egraph.runs import Runs
+from eqsat.nd import bits
 from eqsat.relay.attrs import Attrs
-from eqsat.relay.expr import Op
+from eqsat.relay.expr import Constant, Op
+from eqsat.relay.interpreter import evaluate_op
 from eqsat.relay.traits import Trait
 from eqsat.relay.ty import TensorType, TupleType, Type, is_static
 
@@ -23,6 +28,9 @@ MANY = 8
 
 _DEEP = 512
 """Moves after each other from which on a run begins anew: each value that ends it is written with all of them."""
+
+_LAID_OUT = 4096
+"""Elements of a value up to which constants beside it are laid out anew, element by element."""
 
 _ALONG = ("nn.bias_add", "nn.batch_norm", "nn.softmax", "nn.log_softmax")
 """Operators along an axis of their first operand, as others of them lie, which are constants."""
@@ -81,6 +89,8 @@ class ViewRuns(Runs[_Run]):
     def __init__(self, graph: GivenGraph):
         self._moves: list[_Move] = []
         self._numbers: dict[_Move, int] = {}
+        self._drafted: dict[int, int] = {}  # by the atom of a constant
+        self._places: dict[tuple[int, tuple[int, ...]], Array[np.int64]] = {}
         self._symbols = {graph.vocabulary.symbols[node.symbol].name for node in graph.nodes}
         super().__init__(graph)
 
@@ -147,7 +157,34 @@ class ViewRuns(Runs[_Run]):
             return self._turned(run, form, shape)
         if op.has(Trait.VIEW) and not others:
             return self._reshaped(run, shape, before)
-        return self._after(run, op.name, (node.symbol, node.atom, *others), shape)
+        form = node.symbol, node.atom, *others
+        gathered = self._gathered(run, form, attrs, shape) if op.name == "take" else None
+        return gathered or self._after(run, op.name, form, shape)
+
+    def _gathered(self, run: _Run, form: tuple[int, ...], attrs: Any, shape: tuple[int, ...]) -> _Run | None:
+        """A run behind a gather that is none, or is one with the gather before it; None where it is neither."""
+        again = self._elements(form[2])
+        if attrs.axis is None or attrs.batch_dims or again.ndim != 1:
+            return None
+        places, last = again, self._moves[run.move] if run.move >= 0 else None
+        if last is not None and last.form[:2] == form[:2] and last.name == "take":
+            once = self._elements(last.form[2])
+            if once.ndim == 1 and np.all((again >= 0) & (again < len(once))):
+                run, places = run._replace(move=last.before), once[again]
+        if np.array_equal(places, np.arange(len(places))):
+            return run._replace(moves=run.moves + 1, gains=True)
+        if places is again:
+            return None
+        constant = self.graph.vocabulary.constant(Constant(places))
+        if constant not in self._drafted:
+            self._drafted[constant] = self.draft_constant(constant)
+        return self._after(run._replace(gains=True), "take", (*form[:2], self._drafted[constant]), shape)
+
+    def _elements(self, handle: int) -> Array[Any]:
+        """The elements of a constant."""
+        constant = self.constant(handle)
+        assert constant is not None
+        return self.graph.array(constant)
 
     def _turned(self, run: _Run, axes: tuple[int, ...], shape: tuple[int, ...]) -> _Run | None:
         if run.move >= 0 and (last := self._moves[run.move]).name == "transpose":
@@ -189,7 +226,7 @@ class ViewRuns(Runs[_Run]):
             return None
         operands = []
         for child in node.children:
-            operand = runs[child].core if child in runs else self._beside(child, first, len(ty.shape))
+            operand = runs[child].core if child in runs else self._beside(child, first, ty)
             if operand is None:
                 return None
             operands.append(operand)
@@ -227,18 +264,63 @@ class ViewRuns(Runs[_Run]):
         move = self._moves[run.move]
         return move.form if move.before < 0 and move.name == "transpose" else None
 
-    def _beside(self, child: int, run: _Run, rank: int) -> int | None:
+    def _beside(self, child: int, run: _Run, ty: TensorType) -> int | None:
         """A constant operand beside the core of a run; None where its elements would have to be laid out anew."""
-        graph = self.graph
+        graph, rank = self.graph, len(ty.shape)
         constant = graph.constants[child]
         shape, turn = graph.array(constant).shape, self._turn(run, rank)
         if not shape or run.move < 0:
             return child
-        if turn is None or len(shape) > rank:
+        if len(shape) > rank:
             return None
-        whole = graph.computed("reshape", constant, newshape=(1,) * (rank - len(shape)) + shape)
-        moved = graph.computed("transpose", whole, axes=tuple([turn.index(axis) for axis in range(rank)]))
+        if turn is None:
+            moved = self._laid_out(graph.array(constant), run, ty)
+        else:
+            whole = graph.computed("reshape", constant, newshape=(1,) * (rank - len(shape)) + shape)
+            moved = graph.computed("transpose", whole, axes=tuple([turn.index(axis) for axis in range(rank)]))
         return None if moved is None else self.draft_constant(moved)
+
+    def _laid_out(self, constant: Array[Any], run: _Run, ty: TensorType) -> int | None:
+        """A constant beside a value of a type, laid out as the core lies; None where it would have more elements."""
+        core = self._core_type(run)
+        if core is None or not 0 < math.prod(core.concrete_shape) <= _LAID_OUT:
+            return None
+        places = self._places_after(run.move, core.concrete_shape)
+        if len(np.unique(places)) < places.size:
+            return None
+        moved = np.empty(places.size, constant.dtype)
+        moved[places] = np.broadcast_to(constant, ty.concrete_shape)
+        moved = moved.reshape(core.concrete_shape)
+        for axis in range(moved.ndim):
+            first = moved.take([0], axis)
+            if np.array_equal(bits(moved), bits(np.broadcast_to(first, moved.shape))):
+                moved = first
+        moved = moved.reshape(
+            moved.shape[next((axis for axis, dim in enumerate(moved.shape) if dim > 1), moved.ndim) :]
+        )
+        return self.graph.vocabulary.constant(Constant(moved)) if moved.size <= constant.size else None
+
+    def _places_after(self, move: int, shape: tuple[int, ...]) -> Array[np.int64]:
+        """The place in a core of a shape from which each element comes by moves."""
+        pending = [move]
+        while pending[-1] >= 0 and (pending[-1], shape) not in self._places:
+            pending.append(self._moves[pending[-1]].before)
+        self._places.setdefault((-1, shape), np.arange(math.prod(shape)).reshape(shape))
+        known = self._places[pending.pop(), shape]
+        for number in reversed(pending):
+            known = self._places[number, shape] = self._once_moved(self._moves[number], known)
+        return known
+
+    def _once_moved(self, move: _Move, data: Array[Any]) -> Array[Any]:
+        """An array after a move."""
+        if move.name == "reshape":
+            return data.reshape(move.form)
+        if move.name == "transpose":
+            return data.transpose(move.form)
+        vocabulary, (symbol, atom, *others) = self.graph.vocabulary, move.form
+        op, attrs = vocabulary.symbols[symbol].op, vocabulary.atoms[atom].value
+        assert op is not None
+        return np.asarray(evaluate_op(op, attrs, [data, *map(self._elements, others)]))
 
     def _core_type(self, run: _Run) -> TensorType | None:
         ty = self.type(run.core)
