@@ -484,3 +484,11 @@ def test_what_is_written_into_has_a_type_even_if_the_new_values_have_none() -> N
     assert operators(optimized(proto).graph) == {
         "GatherElements": 1, "Squeeze": 1, "Unsqueeze": 1, "ScatterElements": 1
     }  # fmt: skip
+
+
+def test_no_axes_are_inserted() -> None:
+    """Variants may say so; of what is written behind such a node the type would not be known."""
+    text = "(float[n,3] x) => (float[n,3] y) <int64[0] none = {}> { u = Unsqueeze (x, none)  y = Relu (u) }"
+    proto = parsed(text)
+    assert operators(optimized(proto).graph) == {"Relu": 1}
+    assert agree(proto, optimized(proto), rows(2, 3))

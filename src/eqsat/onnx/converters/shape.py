@@ -146,7 +146,9 @@ def _to_squeeze(call: Call, target: Target) -> OnnxNode | Expr:
 def _unsqueeze(source: Source) -> Result:
     data, _ = source.optional(1, 2)
     axes = source.ints("axes")
-    source.require(axes, "its axes are not given")
+    source.require(axes is not None, "its axes are not given")
+    if not axes:
+        return data
     rank = source.rank(data)
     places = sorted(axes_indices(axes, rank + len(axes)))
     if places[-1] - places[0] == len(places) - 1:
@@ -161,8 +163,10 @@ def _unsqueeze(source: Source) -> Result:
 
 
 @exports("expand_dims")
-def _to_unsqueeze(call: Call, target: Target) -> OnnxNode:
+def _to_unsqueeze(call: Call, target: Target) -> OnnxNode | Expr:
     attrs, data = attributes(call), call.args[0]
+    if not attrs.num_newaxis:
+        return data
     axis = attrs.axis if attrs.axis >= 0 else attrs.axis + target.rank(data) + 1
     return target.unsqueezed(data, range(axis, axis + attrs.num_newaxis))
 
