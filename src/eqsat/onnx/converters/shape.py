@@ -148,7 +148,7 @@ def _unsqueeze(source: Source) -> Result:
     axes = source.ints("axes")
     source.require(axes is not None, "its axes are not given")
     if not axes:
-        return data
+        return data  # type: ignore[no-any-return]
     rank = source.rank(data)
     places = sorted(axes_indices(axes, rank + len(axes)))
     if places[-1] - places[0] == len(places) - 1:
