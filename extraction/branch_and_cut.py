@@ -28,7 +28,7 @@ from .solution import Result, SolverFailure, finish
 if TYPE_CHECKING:
     from .relaxation import Relaxation
 
-_ROUNDS, _PROGRESS = 6, 0.01  # cutting stops when that many rounds close less than this share of the gap
+_ROUNDS, _PROGRESS = 3, 0.01  # cutting stops when that many rounds close less than this share of the gap
 _RESTARTS = 1  # integer solutions with a cycle after which levels forbid them all
 _SMALL, _FEW = 5_000, 30  # up to so many nodes, a proof mostly takes less than more than so many idle kicks
 _QUICK, _SIMPLER = 1 / 16, 1 / 4  # of the effort of deciding class by class, before all else and once simplified
