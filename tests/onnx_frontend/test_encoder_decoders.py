@@ -23,4 +23,5 @@ def test_the_result_costs_what_that_of_the_whole_network_costs() -> None:
     by_layers, whole = onnx_frontend.run(model), onnx_frontend.run(model, explain=True)
     assert by_layers.extraction.report.iterations[-1].nodes < whole.extraction.report.iterations[-1].nodes / 2
     assert by_layers.cost == whole.cost
+    assert len(by_layers.after.graph) == len(whole.after.graph)
     assert by_layers.optimal

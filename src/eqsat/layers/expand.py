@@ -193,6 +193,8 @@ class _Expansion:
         if any(self.choice[of] < 0 for of in wanted):
             return None
         for layer in self.layers:
+            if not self.built.keys().isdisjoint(layer.tops):
+                return None  # what was built reads the third layer in the place of the last missing one
             beside = [of for copy in layer.copies for of in copy.beside if of not in layer.unit.bottoms]
             self._build([*dict.fromkeys(beside), *layer.tops])
             if not self._copy(layer):

@@ -69,7 +69,7 @@ class LayeredGraph:
         self.tuples = self._result_tuples()
 
     def chains(self) -> list[Layers]:
-        """The chains of layers, lower ones first."""
+        """The chains of layers, lower ones first: what a chain reads of another one, its end tells."""
         if any(map(is_opaque, self.nodes)):
             return []
         found: list[tuple[list[int], list[list[int]]]] = []
@@ -85,7 +85,7 @@ class LayeredGraph:
                         found.append((cuts, layers))
         return [
             Layers(self._nodes(cuts), [*map(self._nodes, layers)], self._places(layers[0]))
-            for cuts, layers in sorted(found)
+            for cuts, layers in sorted(found, key=lambda each: each[0][-1])
         ]
 
     @property
