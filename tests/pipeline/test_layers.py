@@ -369,3 +369,27 @@ def test_a_long_chain_without_cuts_is_given_up_in_linear_work(count_calls: Calla
         return count_calls(lambda: LayeredGraph(body).chains())
 
     assert work(5_000) < 12 * work(500)
+
+
+def test_a_stack_that_begins_first_may_read_what_another_one_ends_in() -> None:
+    """As in T5: the first layer of the decoder begins before the encoder, whose result each layer of it reads."""
+    rng = default_rng(0)
+
+    def layer(value: Expr, *beside: Expr) -> Expr:
+        value = nn.dense(relay.tanh(value), relay.const(rng.standard_normal((6, 6)).astype("f4") / 4))
+        for _ in range(4):
+            value = relay.sin(relay.tanh(value))
+        return value * beside[0] if beside else value
+
+    read, written = relay.var("x", shape=SHAPE), relay.var("y", shape=SHAPE)
+    memory, result = read, written
+    for _ in range(8):
+        memory = layer(memory)
+    for _ in range(8):
+        result = layer(result, memory)
+    function = Function([read, written], result)
+    assert len(layers_of(function)) == 2
+    one, other = few(function), whole(function)
+    assert was_reused(one, function)
+    assert_same(one, other)
+    assert len(relay.visitor.post_order(one.expr)) == len(relay.visitor.post_order(other.expr))
