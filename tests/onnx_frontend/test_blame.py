@@ -219,6 +219,6 @@ PLANTED = benchmark_module("planted")
 
 def test_bad_rules_of_several_kinds_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PLANTED, "LEFT_SIDES", 2)
-    found = list(PLANTED.trials(2, seed=1))
+    found = list(PLANTED.trials(3, seed=1))
     assert [trial for trial in found if not trial.is_found] == []
     assert len({trial.planted.kind for trial in found}) >= 2
