@@ -265,3 +265,20 @@ def test_rows_keep_their_weights_whatever_masks_hide(
     feed[shown] = np.array(padding).reshape(2, 1, 1, 5)
     expected = evaluate(graph, feed)
     np.testing.assert_allclose(evaluate(eqsat.optimize(graph), feed), expected, rtol=1e-4, atol=1e-5)
+
+
+def layers_of_attention(depth: int) -> Expr:
+    """Attention to earlier places in each layer, with a guard for rows of which all is hidden; there is none."""
+    x = relay.var("x", shape=(2, 5, 8))
+    hidden = const(np.where(np.tri(5, dtype=bool), 0, -np.inf).astype("float32"))
+    scale = const(np.linspace(0.5, 1, 8, dtype="float32"))
+    for _ in range(depth):
+        shares = guarded(relay.nn.softmax(relay.nn.matmul(x, x, transpose_b=True) + hidden))
+        x = relay.nn.layer_norm(relay.nn.matmul(shares, x), scale, scale)
+    return x
+
+
+def test_guards_against_nan_are_told_needless_in_all_layers_at_once() -> None:
+    few, many = (eqsat.saturate(layers_of_attention(depth)) for depth in (2, 10))
+    assert eqsat.extract(many).cost == 5 * eqsat.extract(few).cost
+    assert len(many.report.iterations) == len(few.report.iterations)

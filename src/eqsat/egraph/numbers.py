@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 
 from eqsat.egraph.egraph import EGraph
 from eqsat.egraph.number_levels import (
@@ -63,6 +64,8 @@ class Numbers:
             self._rule(f"(= t (ty e)) ({holds} t)", str(WHOLE))
         for index in range(self._seen, len(symbols)):
             self._cover(index, symbols[index])
+        if self._seen < len(symbols):
+            self._cover_guards()
         self._seen = len(symbols)
         self.egraph.flush()
         self.egraph.engine.saturate("numbers")
@@ -116,6 +119,19 @@ class Numbers:
             self._rule(f"{node} (= t (ty e)) ({wide} t) (= u (ty c0)) ({whole} u)", str(WHOLE))
         elif op.has(Trait.MOVES):
             self._least(node, children[:1])
+
+    def _cover_guards(self) -> None:
+        """See to choices of a number where a softmax is NaN, as in rows of which all is hidden; elsewhere it is known.
+
+        Else what is behind would have to wait for a rule that tells the guard needless, layer by layer.
+        """
+        of = self.egraph.vocabulary.symbols_of
+        choices, tests, softs = (of.get(("call", Op.get(name)), ()) for name in ("where", "isnan", "nn.softmax"))
+        wide = self.egraph.predicate(Test("type", "wide floating-point numbers", holds_wide_floats))
+        for choice, test, soft in product(choices, tests, softs):
+            guard = f"(= e (n{choice} a g c s)) (= g (n{test} b s)) (= s (n{soft} d x)) (= l (num c))"
+            self._rule(guard, f"(min l {MODEST})")
+            self._rule(f"{guard} (= t (ty e)) ({wide} t)", f"(min l {SMALL})")
 
     def _all(self, node: str, children: Sequence[str], least: int, level: int) -> None:
         """An e-node is of a level where all of its children are of another one or a higher one."""
