@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import platform
 from dataclasses import asdict
 from pathlib import Path
@@ -15,11 +14,11 @@ import numpy as np
 from eqsat import nd
 from eqsat.egraph.rule import PythonRule, Rewrite, Rule, Soundness
 from eqsat.egraph.rule_version import digest_of, version_of
-from eqsat.files import cache_folder, replacing
+from eqsat.files import cache_folder, find_kept, keep
 from eqsat.rules.prove.proof import Proof, Status
 from eqsat.rules.verify.examples import examples_of
 
-FORMAT = 1
+FORMAT = 2
 
 
 _SOURCES = ("egraph", "relay", "rules/prove", "rules/verify", "nd.py")
@@ -38,21 +37,12 @@ class Store:
 
     def find(self, rule: Rule, *how: Any) -> Proof | None:
         """The proof of a rule that was found in this way, by the prover as it is, if one is kept."""
-        try:
-            record = json.loads(self._file(rule).read_text(encoding="utf-8"))
-            return _proof(record["proof"]) if record["key"] == _key(rule, how) else None
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        record = find_kept(self._file(rule), _key(rule, how))
+        return None if record is None else _proof(record)
 
     def keep(self, proof: Proof, rule: Rule, *how: Any) -> None:
         """Keep the proof of a rule; where that is not possible, it is found again the next time."""
-        record = {"key": _key(rule, how), "proof": told(proof)}
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with replacing(self._file(rule)) as file:
-                file.write_text(json.dumps(record), encoding="utf-8")
-        except OSError:
-            return
+        keep(self._file(rule), _key(rule, how), told(proof))
 
     def _file(self, rule: Rule) -> Path:
         return self.folder / f"{hashlib.sha256(rule.name.encode()).hexdigest()[:24]}.json"

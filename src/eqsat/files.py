@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
+import json
 import os
 import shutil
 import stat
@@ -11,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
+from typing import Any
 
 _PREFIX = ".eqsat-"
 """How the names of folders begin in which files are written."""
@@ -26,6 +29,29 @@ def cache_folder() -> Path:
         return Path(given)
     user = os.environ.get("XDG_CACHE_HOME")
     return (Path(user) if user else Path.home() / ".cache") / "eqsat"
+
+
+def find_kept(path: Path, key: str) -> Any:
+    """What was kept in a file under a key; None if there is nothing, or the file is damaged or of another key."""
+    try:
+        seal, _, text = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    return json.loads(text) if seal == _seal(key, text) else None
+
+
+def keep(path: Path, key: str, value: Any) -> None:
+    """Keep in a file, under a key, what JSON can tell; where that is not possible, it is found again the next time."""
+    text = json.dumps(value).encode()
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as written:
+            written.write_bytes(_seal(key, text) + b"\n" + text)
+
+
+def _seal(key: str, text: bytes) -> bytes:
+    """What tells that a text is whole, and of what."""
+    return hashlib.sha256(key.encode() + b"\n" + text).hexdigest().encode()
 
 
 @contextmanager

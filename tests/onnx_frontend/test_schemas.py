@@ -62,7 +62,7 @@ def test_lists_are_tuples_and_texts_are_strings() -> None:
 @pytest.mark.parametrize("damage", [b"", b"{}", b"0\n{}"], ids=["empty", "no digest", "another digest"])
 def test_a_damaged_file_is_ignored_and_written_anew(folder: Path, damage: bytes) -> None:
     names = input_names("Clip", 20)
-    (file,) = folder.iterdir()
+    (file,) = (folder / "schemas").iterdir()
     whole = file.read_bytes()
     for content in (damage, whole[:-1], whole.replace(b"input", b"inpus")):
         file.write_bytes(content)
@@ -77,3 +77,13 @@ def test_without_a_folder_onnx_is_asked(folder: Path, monkeypatch: pytest.Monkey
     assert input_names("Clip", 20) == ("input", "min", "max")
     assert admits("Relu", 20, ("float32",), "float32")
     assert not admits("Relu", 20, ("bool",), "bool")
+
+
+def test_without_a_home_onnx_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def home() -> Path:
+        raise RuntimeError("could not determine the home directory")
+
+    for name in ("EQSAT_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", home)
+    assert input_names("Clip", 20) == ("input", "min", "max")

@@ -35,6 +35,8 @@ from eqsat.egraph.vocabulary import Test
 from eqsat.relay.expr import Constant, Op
 from eqsat.relay.traits import Trait
 
+_WIDE = Test("type", "wide floating-point numbers", holds_wide_floats)
+
 
 class Numbers:
     """Finds which classes hold real numbers, once a rule asks for it.
@@ -86,7 +88,7 @@ class Numbers:
             self._cover_call(node, symbol.op, children)
 
     def _cover_call(self, node: str, op: Op, children: list[str]) -> None:
-        wide = self.egraph.predicate(Test("type", "wide floating-point numbers", holds_wide_floats))
+        wide = self.egraph.predicate(_WIDE)
         if op.name in WEIGHING:
             self._all(node, children, CAPPED, REAL)
             self._all(f"{node} (= t (ty e)) ({wide} t)", children, CAPPED, WHOLE)
@@ -127,7 +129,7 @@ class Numbers:
         """
         of = self.egraph.vocabulary.symbols_of
         choices, tests, softs = (of.get(("call", Op.get(name)), ()) for name in ("where", "isnan", "nn.softmax"))
-        wide = self.egraph.predicate(Test("type", "wide floating-point numbers", holds_wide_floats))
+        wide = self.egraph.predicate(_WIDE)
         for choice, test, soft in product(choices, tests, softs):
             guard = f"(= e (n{choice} a g c s)) (= g (n{test} b s)) (= s (n{soft} d x)) (= l (num c))"
             self._rule(guard, f"(min l {MODEST})")

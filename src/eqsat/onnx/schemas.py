@@ -6,18 +6,15 @@ eqsat keeps what it needs of them in its folder of caches, in a file for each ve
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cache, lru_cache
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import onnx
 import onnx_ir as ir
 from onnx import defs
 
-from eqsat.files import cache_folder, replacing
+from eqsat.files import cache_folder, find_kept, keep
 from eqsat.onnx.types import DTYPES
 
 _NAMES = {dtype: f"tensor({data_type.name.lower()})" for data_type, dtype in DTYPES.items()}
@@ -55,6 +52,10 @@ class Schema(NamedTuple):
     output: str
     types: Mapping[str, Sequence[str]]
     defaults: Mapping[str, Any]
+
+
+_FIELDS = repr((Schema._fields, Input._fields))
+"""What a file of another version of eqsat may have others of."""
 
 
 @cache
@@ -111,24 +112,15 @@ def _formals(schema: Schema) -> Iterator[Input]:
 @cache
 def _rows(opset: int) -> dict[str, Any]:
     """Return the fields of each operator's schema, as they were kept or as ONNX says."""
-    with suppress(OSError, RuntimeError):  # there may be no folder for caches
-        path = cache_folder() / f"onnx-{onnx.__version__}-opset-{opset}.json"
-        digest, _, text = path.read_bytes().partition(b"\n")
-        if digest == _digest(text):
-            kept: dict[str, Any] = json.loads(text)
-            return kept
-    rows = dict(_read(opset))
-    with suppress(OSError, RuntimeError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(rows).encode()
-        with replacing(path) as written:
-            written.write_bytes(_digest(text) + b"\n" + text)
+    try:
+        path = cache_folder() / "schemas" / f"onnx-{onnx.__version__}-opset-{opset}.json"
+    except RuntimeError:  # the user has no folder
+        return dict(_read(opset))
+    rows: dict[str, Any] | None = find_kept(path, _FIELDS)
+    if rows is None:
+        rows = dict(_read(opset))
+        keep(path, _FIELDS, rows)
     return rows
-
-
-def _digest(text: bytes) -> bytes:
-    """Return what tells that a file has these fields and is whole."""
-    return blake2b(repr((Schema._fields, Input._fields)).encode() + text).hexdigest().encode()
 
 
 def _read(opset: int) -> Iterator[tuple[str, Schema]]:
