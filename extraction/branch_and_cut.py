@@ -16,10 +16,11 @@ from .costs import as_tuple
 from .cuts import Cuts
 from .deadline import Deadline
 from .frontier import decide
-from .greedy import cheapest_dag, tree
+from .greedy import cheapest_dag, cheapest_trees, tree
 from .independent import Part, independent
 from .local_search import PATIENCE, SIMPLIFYING, improve
 from .mutable import Simplified
+from .narrowed import narrowed
 from .problem import Floats, Ints, Problem
 from .search import Search
 from .simplify import simplify
@@ -28,7 +29,7 @@ from .solution import Result, SolverFailure, finish
 if TYPE_CHECKING:
     from .relaxation import Relaxation
 
-_ROUNDS, _PROGRESS = 3, 0.01  # cutting stops when that many rounds close less than this share of the gap
+_PROGRESS = 0.01  # cutting stops when a round closes less than this share of the gap
 _RESTARTS = 1  # integer solutions with a cycle after which levels forbid them all
 _SMALL, _FEW = 5_000, 30  # up to so many nodes, a proof mostly takes less than more than so many idle kicks
 _QUICK, _SIMPLER = 1 / 16, 1 / 4  # of the effort of deciding class by class, before all else and once simplified
@@ -56,7 +57,7 @@ def auto(problem: Problem, *, seconds: float = 5.0, seed: int = 0, incumbent: Ar
     :func:`eqsat.extraction.extract`.
     """
     return contracted(
-        problem, seconds, incumbent, partial(_prove, method="auto", seed=seed, patience=PATIENCE, share=0.4)
+        problem, seconds, incumbent, partial(_prove, method="auto", seed=seed, patience=PATIENCE, share=0.2)
     )
 
 
@@ -134,7 +135,7 @@ class BranchAndCut:
                 break
             if parts := independent(current):
                 return self._solve(parts, deadline)
-            search = Search(current, self.seed)
+            search = self._search(current, deadline)
             self._kick(search, deadline, _FEW if current.num_nodes <= _SMALL else self.patience, self.share)
             if deadline.passed():
                 break
@@ -145,6 +146,7 @@ class BranchAndCut:
                 message = self._stopped(relaxation)
                 self._kick(search, deadline, self.patience, 1.0)
                 return message
+            self._narrow(relaxation, search, deadline)
             keep = self._worth_keeping(relaxation)
             if not self._closed() and keep.mean() > _SHRINK:
                 if current.num_nodes != decided and (choice := decide(current, deadline)) is not None:
@@ -235,6 +237,28 @@ class BranchAndCut:
         bound = min(self.cost[self.level], self._constant(self.level) + small_bound)
         self.bound[self.level] = max(self.bound[self.level], bound)
 
+    def _search(self, problem: Problem, deadline: Deadline) -> Search:
+        """A search in the smallest problem that starts near the best choice, some of whose nodes it may not have."""
+        chosen = np.zeros(self.problem.num_nodes, bool)
+        chosen[self.best[self.best >= 0]] = True
+        kept = chosen.tolist()
+        for stage in self.stages:
+            kept = stage.restrict(kept)
+        search = Search(problem, self.seed)
+        search.start(cheapest_trees(problem, np.where(kept, 0.0, search.base).tolist())[0])
+        search.descend(deadline)
+        return search
+
+    def _narrow(self, relaxation: Relaxation, search: Search, deadline: Deadline) -> None:
+        """Choose among the nodes that the relaxation makes likely."""
+        for choice, bound in narrowed(relaxation, search.used(), deadline):
+            if search.attempt({index: node for index, node in enumerate(choice.tolist()) if node >= 0}, deadline):
+                self._offer(search.used())
+            if not self.level:
+                self._raise_bound(bound, granularity(relaxation.cost))
+            if self._closed():
+                return
+
     def _kick(self, search: Search, deadline: Deadline, patience: int, share: float) -> None:
         """Search on, for a share of the time left, and take what is found."""
         try:
@@ -246,24 +270,20 @@ class BranchAndCut:
     def _tighten(self, relaxation: Relaxation, cuts: Cuts, search: Search, deadline: Deadline) -> bool:
         """Solve the relaxation and cut until nothing is violated; whether it could be solved."""
         step = granularity(relaxation.cost)
-        bounds: list[float] = []
+        before = -math.inf
         while True:
             if not relaxation.solve(_RELAXING * deadline.left()):
                 return False
-            bounds.append(relaxation.bound)
             self._raise_bound(relaxation.bound, step)
             self._round(relaxation.x, search, deadline)
             if self._closed() or deadline.passed():
                 return True
             violated = cuts.loops(relaxation) + cuts.closures(relaxation)
-            if not violated or self._stalled(bounds):
+            if not violated or relaxation.bound - before < _PROGRESS * self._room(relaxation.bound):
                 relaxation.drop_slack()
                 return True
+            before = relaxation.bound
             relaxation.add(violated)
-
-    def _stalled(self, bounds: list[float]) -> bool:
-        """Whether the last rounds of cuts closed too little of the gap to go on."""
-        return len(bounds) > _ROUNDS and bounds[-1] - bounds[-1 - _ROUNDS] < _PROGRESS * self._room(bounds[-1])
 
     def _round(self, x: Floats, search: Search, deadline: Deadline) -> None:
         """Derive a choice from a fractional solution: what the relaxation uses is cheap."""
@@ -289,7 +309,7 @@ class BranchAndCut:
             if cost - self.bound[self.level] <= _NEAR * abs(cost):
                 self._kick(search, deadline, _FEW, self.share)
             else:
-                self._kick(search, deadline, self.patience, 2 * self.share)
+                self._kick(search, deadline, self.patience, 4 * self.share)
             self._ask_cp_sat(relaxation, search, deadline)
         if self._closed():
             return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +47,29 @@ class Simplified:
             else:
                 full[owner[origin]] = origin
         return full
+
+    def restrict(self, chosen: Sequence[bool]) -> list[bool]:
+        """Which nodes of the small problem stand for nothing but chosen nodes of the original one.
+
+        Args:
+            chosen: Whether each node of the original problem is chosen.
+        """
+        known: dict[int, bool] = {}  # of pairs, by their identities: to hash one is to walk through all of it
+
+        def is_chosen(origin: Origin) -> bool:
+            return chosen[origin] if isinstance(origin, int) else known[id(origin)]
+
+        pending = [*self._origins]
+        while pending:
+            origin = pending.pop()
+            if isinstance(origin, int) or id(origin) in known:
+                continue
+            fresh = [part for part in origin if not isinstance(part, int) and id(part) not in known]
+            if fresh:
+                pending += [origin, *fresh]
+            else:
+                known[id(origin)] = all(map(is_chosen, origin))
+        return [*map(is_chosen, self._origins)]
 
 
 class MutableProblem:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from eqsat.errors import ExtractionError
 from eqsat.extraction import Problem, dag_cost, tree
+from eqsat.extraction.mutable import MutableProblem
 
 Classes = list[list[tuple[float, list[int]]]]
 
@@ -41,6 +42,15 @@ def extractions(draw: st.DrawFn, of: st.SearchStrategy[Problem]) -> tuple[Proble
     costs = draw(st.lists(price, min_size=problem.num_nodes, max_size=problem.num_nodes))
     other = replace(problem, cost=np.array(costs))
     return problem, tree(other).choice.tolist()
+
+
+def pruned(problem: Problem) -> Problem:
+    """The problem without classes that cannot be derived, and children named twice, as solvers want it."""
+    mutable = MutableProblem(problem, None)
+    mutable._prune()
+    small = mutable.result().problem
+    assert small is not None
+    return small
 
 
 def choices(problem: Problem) -> Iterator[list[int]]:

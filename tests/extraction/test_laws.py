@@ -47,11 +47,16 @@ def test_no_extraction_is_dearer_than_the_one_given(method: str, given: tuple[Pr
 
 
 @pytest.mark.parametrize("quickly", [True, False])
-@settings(max_examples=120, deadline=None)
+@pytest.mark.parametrize("few_quickly", [True, False])
+@settings(max_examples=80, deadline=None)
 @given(problem=problems() | SIGNED)
-def test_exact_finds_the_optimum_and_proves_it(quickly: bool, problem: Problem) -> None:
-    # what is done where classes cannot be decided one by one must be right too
-    with mock.patch("eqsat.extraction.branch_and_cut.decide", side_effect=decide if quickly else [None] * 99):
+def test_exact_finds_the_optimum_and_proves_it(quickly: bool, few_quickly: bool, problem: Problem) -> None:
+    # what is done where classes cannot be decided one by one, all of them or a few, must be right too
+    of_all, of_few = (decide if each else [None] * 99 for each in (quickly, few_quickly))
+    with (
+        mock.patch("eqsat.extraction.branch_and_cut.decide", side_effect=of_all),
+        mock.patch("eqsat.extraction.narrowed.decide", side_effect=of_few),
+    ):
         result = EXTRACTORS["exact"](problem)
     assert result.cost == pytest.approx(optimum(problem))
     assert result.optimal
@@ -69,5 +74,9 @@ def test_simplify_keeps_the_optimum_and_maps_back(limit: str, problem: Problem) 
     else:
         result = EXTRACTORS["exact"](small.problem)
         least, choice = optimum(small.problem), result.choice.tolist()
+    chosen = [choice[index] == node for node, index in enumerate(small.problem.owner)] if small.problem else []
+    expanded = small.expand(choice)
     assert small.constant + least == pytest.approx(optimum(problem))
-    assert dag_cost(problem, small.expand(choice)) == pytest.approx(optimum(problem))
+    assert dag_cost(problem, expanded) == pytest.approx(optimum(problem))
+    again = small.restrict([expanded[index] == node for node, index in enumerate(problem.owner)])
+    assert all(kept for kept, was in zip(again, chosen, strict=True) if was)

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from eqsat.extraction import Problem, dag_cost, read_gym
 from eqsat.extraction.deadline import NEVER
 from eqsat.extraction.greedy import cheapest_trees
-from eqsat.extraction.mutable import MutableProblem
 from eqsat.extraction.regions import Regions
 from eqsat.extraction.search import Search
 from eqsat.extraction.simplify import simplify
 from eqsat.extraction.solution import walk
 
-from .strategies import optimum, problems
+from .strategies import optimum, problems, pruned
 
 GYM = Path(__file__).parents[1] / "data" / "extraction-gym"
 
@@ -30,15 +29,6 @@ def started(problem: Problem, seed: int) -> Search:
     search = Search(problem, seed)
     search.start(cheapest_trees(problem)[0])
     return search
-
-
-def pruned(problem: Problem) -> Problem:
-    """The problem without classes that cannot be derived, as a search wants it."""
-    mutable = MutableProblem(problem, None)
-    mutable._prune()
-    small = mutable.result().problem
-    assert small is not None
-    return small
 
 
 @settings(max_examples=60, deadline=None)
