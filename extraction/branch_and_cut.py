@@ -15,7 +15,7 @@ from .contract import contracted
 from .costs import as_tuple
 from .cuts import Cuts
 from .deadline import Deadline
-from .frontier import decide
+from .frontier import Decision
 from .greedy import cheapest_dag, cheapest_trees, tree
 from .independent import Part, independent
 from .local_search import PATIENCE, SIMPLIFYING, improve
@@ -74,7 +74,7 @@ def _prove(
             get fewer of them at first, and the rest only if the first attempt at a proof fails.
         share: The share of the time left that the local search may take.
     """
-    choice = decide(problem, deadline, _QUICK)
+    choice = Decision(problem).run(deadline, _QUICK)
     if choice is not None:
         return finish(problem, choice, method=method, started=deadline.started, lower_bound=math.inf)
     solver = BranchAndCut(problem, tree(problem, incumbent=incumbent), seed, patience, share)
@@ -124,13 +124,14 @@ class BranchAndCut:
                 self.bound = [*self.cost]
                 return ""
             self.stages.append(stage)
-            current = stage.problem or current
-            choice: list[int] | None = []
-            if stage.problem:  # one that is no smaller is as hard to decide as before
-                choice = None if current.num_nodes == tried else decide(current, deadline, _SIMPLER)
+            if not stage.problem:
+                return self._decided([])
+            current = stage.problem
+            decision = Decision(current)
+            if current.num_nodes != tried:  # one that is no smaller is as hard to decide as before
+                if (choice := decision.run(deadline, _SIMPLER)) is not None:
+                    return self._decided(choice)
                 tried = current.num_nodes
-            if choice is not None:
-                return self._decided(choice)
             if deadline.passed():
                 break
             if parts := independent(current):
@@ -149,7 +150,7 @@ class BranchAndCut:
             self._narrow(relaxation, search, deadline)
             keep = self._worth_keeping(relaxation)
             if not self._closed() and keep.mean() > _SHRINK:
-                if current.num_nodes != decided and (choice := decide(current, deadline)) is not None:
+                if current.num_nodes != decided and (choice := decision.run(deadline)) is not None:
                     return self._decided(choice)
                 decided = current.num_nodes
                 message = self._branch(relaxation, cuts, search, deadline)

@@ -37,27 +37,51 @@ _NEAR = 4096  # places ahead up to which a node is one that extra classes may ta
 def decide(problem: Problem, deadline: Deadline = NEVER, effort: float = 1.0) -> list[int] | None:
     """The cheapest extraction as the node of each class (-1 for none); None where finding it takes too long.
 
-    Args:
-        problem: The problem.
-        deadline: A quarter of the time until then may be taken.
-        effort: The share of the steps after which it usually takes too long.
+    Arguments are those of :meth:`Decision.run`.
     """
-    roots = dict.fromkeys(problem.roots.tolist())
-    rings = _order(problem, components(problem, roots))
-    deadline = deadline.within(_SHARE * deadline.left())
-    place = {index: number for number, index in enumerate([index for ring in rings for index in ring])}
-    musts = _musts(problem, rings, place)
-    enter, extra = entering(problem), _Extra(problem, place)
-    states: dict[int, Front] = {0: [(problem.zero, None)]}  # by needed classes, the next to decide as lowest bit
-    end, room, in_rings = 0, effort * _SPARE, Room(effort * _IN_RINGS, deadline)
-    for ring in rings:
+    return Decision(problem).run(deadline, effort)
+
+
+class Decision:
+    """The cheapest extraction of a problem, which can be sought on with more effort from where it took too long."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._roots = dict.fromkeys(problem.roots.tolist())
+        self._rings = _order(problem, components(problem, self._roots))
+        self._place = {index: number for number, index in enumerate([index for ring in self._rings for index in ring])}
+        self._musts = _musts(problem, self._rings, self._place)
+        self._enter, self._extra = entering(problem), _Extra(problem, self._place)
+        self._states: dict[int, Front] = {0: [(problem.zero, None)]}  # by needed classes, the next one as lowest bit
+        self._decided = self._end = 0  # the number of rings that are decided, and of classes in them
+        self._allowed, self._steps, self._in_rings = float(_SPARE), 0, 0.0
+        self._is_hopeless = False
+
+    def run(self, deadline: Deadline = NEVER, effort: float = 1.0) -> list[int] | None:
+        """The node of each class (-1 for none); None where finding it takes too long.
+
+        Args:
+            deadline: A quarter of the time until then may be taken.
+            effort: The share of the steps after which it usually takes too long, with those of earlier runs.
+        """
+        deadline = deadline.within(_SHARE * deadline.left())
+        while self._decided < len(self._rings):
+            if self._is_hopeless or not self._decide_next(deadline, effort):
+                return None
+        return _choice(self.problem, _best(self.problem, self._states[0]))
+
+    def _decide_next(self, deadline: Deadline, effort: float) -> bool:
+        """Go on by a ring; False where that takes too long, and nothing is changed."""
+        problem, place, enter, ring = self.problem, self._place, self._enter, self._rings[self._decided]
         size = len(ring)
-        end += size
+        end = self._end + size
         inside = (1 << size) - 1
-        always = bits([number for number, index in enumerate(ring) if index in roots])
+        always = bits([number for number, index in enumerate(ring) if index in self._roots])
+        in_rings = Room(effort * _IN_RINGS - self._in_rings, deadline)
+        steps = self._steps
         known: dict[int, list[Way]] = {0: [(problem.zero, 0, ())]}
         later: dict[int, Front] = {}
-        for needed, front in states.items():
+        for needed, front in self._states.items():
             here, rest = needed & inside | always, needed >> size
             if here not in known:
                 if size == 1:
@@ -65,13 +89,13 @@ def decide(problem: Problem, deadline: Deadline = NEVER, effort: float = 1.0) ->
                 else:
                     tried = ways(problem, ring, here, place, end, in_rings)
                 if tried is None:
-                    return None
+                    return False
                 known[here] = _worthwhile(
-                    problem, [(cost, _closed(below, musts, end), ns) for cost, below, ns in tried]
+                    problem, [(cost, _closed(below, self._musts, end), ns) for cost, below, ns in tried]
                 )
-            room -= len(known[here]) * len(front)
-            if room < 0:
-                return None
+            steps += len(known[here]) * len(front)
+            if steps > effort * self._allowed:
+                return False
             for cost, trail in front:
                 for price, below, nodes in known[here]:
                     then, total = rest | below, cost + price
@@ -80,15 +104,15 @@ def decide(problem: Problem, deadline: Deadline = NEVER, effort: float = 1.0) ->
                     else:
                         later[then] = [(total, (nodes, trail))]
         if deadline.passed():
-            return None
-        room += effort * _STEPS * sum([len(problem.class_nodes[index]) for index in ring])
-        if problem.signed or len(later) <= _FEW:
-            states = later
-        else:
-            states = Rivals(problem.tolerances, _RIVALS, partial(extra.of, end)).without_beaten(later)
-            if len(states) > _WIDEST:
-                return None
-    return _choice(problem, _best(problem, states[0]))
+            return False
+        if not problem.signed and len(later) > _FEW:
+            later = Rivals(problem.tolerances, _RIVALS, partial(self._extra.of, end)).without_beaten(later)
+            self._is_hopeless = len(later) > _WIDEST
+        self._states, self._end, self._steps = later, end, steps
+        self._decided += 1
+        self._allowed += _STEPS * sum([len(problem.class_nodes[index]) for index in ring])
+        self._in_rings = effort * _IN_RINGS - in_rings.steps
+        return True
 
 
 class _Extra:

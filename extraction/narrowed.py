@@ -11,6 +11,7 @@ from .deadline import Deadline
 from .frontier import decide
 from .problem import Ints
 from .simplify import simplify
+from .solution import walk
 
 if TYPE_CHECKING:
     from .relaxation import Relaxation
@@ -44,7 +45,9 @@ def narrowed(relaxation: Relaxation, used: Sequence[int], deadline: Deadline) ->
         choice = decide(stage.problem, deadline, _EFFORT) if stage.problem else []
         if choice is None:
             return
-        found = stage.expand(choice)
-        cost = float(relaxation.cost[found[found >= 0]].sum())
+        found, expanded = np.full(problem.num_classes, -1), stage.expand(choice)
+        reached = walk(problem, expanded)
+        found[reached] = expanded[reached]
+        cost = float(relaxation.cost[found[reached]].sum())
         yield found, min(cost, relaxation.relaxed + float(relaxation.reduced[order[size]]))
         size *= _MORE

@@ -78,3 +78,13 @@ def costs(problem: Problem) -> Iterator[Any]:
     for choice in choices(problem):
         with suppress(ExtractionError):  # it is circular
             yield dag_cost(problem, choice)
+
+
+class Undecided:
+    """Stands in for `Decision` where classes cannot be decided one by one."""
+
+    def __init__(self, problem: Problem) -> None:
+        pass
+
+    def run(self, *_: object) -> None:
+        pass

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from eqsat.errors import ExtractionError
-from eqsat.extraction import EXTRACTORS, Problem, auto, branch_and_cut, dag, dag_cost, exact, local, narrowed, tree
+from eqsat.extraction import EXTRACTORS, Problem, auto, dag, dag_cost, exact, local, tree
 from eqsat.extraction.branch_and_cut import granularity
 from eqsat.extraction.cuts import Cuts
 from eqsat.extraction.deadline import Deadline
+from eqsat.extraction.frontier import Decision
 from eqsat.extraction.relaxation import Inequality, Relaxation
 from eqsat.extraction.simplify import simplify
 
@@ -246,8 +247,7 @@ def test_a_solution_that_was_not_searched_for_cycles_is_not_taken(monkeypatch: p
         over.append(cuts.deadline)
         return loops(cuts, relaxation)
 
-    for module in (branch_and_cut, narrowed):
-        monkeypatch.setattr(module, "decide", lambda *args: None)
+    monkeypatch.setattr(Decision, "run", lambda *args: None)
     monkeypatch.setattr(Relaxation, "branch", noted)
     monkeypatch.setattr(Cuts, "loops", without_time)
     monkeypatch.setattr(Deadline, "passed", lambda deadline: deadline in over or passed(deadline))

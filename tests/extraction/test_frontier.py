@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import Callable
 from itertools import combinations, product
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 
 from eqsat.extraction import Problem, dag_cost
 from eqsat.extraction.deadline import Deadline
-from eqsat.extraction.frontier import decide
+from eqsat.extraction.frontier import Decision, decide
 
 from .strategies import Classes, optimum, problems
 
@@ -23,6 +24,16 @@ from .strategies import Classes, optimum, problems
 def test_what_is_decided_is_cheapest(problem: Problem) -> None:
     choice = decide(problem)
     assert choice is not None
+    assert dag_cost(problem, choice) == pytest.approx(optimum(problem))
+
+
+@settings(max_examples=80, deadline=None)
+@given(problem=problems(max_classes=9) | problems(least_cost=-2, max_classes=9))
+def test_a_decision_goes_on_from_where_it_took_too_long(problem: Problem) -> None:
+    with mock.patch.multiple("eqsat.extraction.frontier", _SPARE=1, _STEPS=1, _IN_RINGS=1):
+        decision, effort = Decision(problem), 1
+        while (choice := decision.run(effort=effort)) is None:
+            effort += 1
     assert dag_cost(problem, choice) == pytest.approx(optimum(problem))
 
 

@@ -13,7 +13,7 @@ from eqsat.extraction import EXTRACTORS, Problem
 from eqsat.extraction.independent import independent
 from eqsat.extraction.mutable import MutableProblem
 
-from .strategies import optimum, problems
+from .strategies import Undecided, optimum, problems
 
 
 def side_by_side(parts: list[Problem]) -> Problem:
@@ -50,7 +50,7 @@ def test_what_hangs_together_has_no_parts() -> None:
 @given(parts=st.lists(problems(max_classes=5) | problems(least_cost=-2, max_classes=5), min_size=2, max_size=3))
 def test_the_optimum_is_the_sum_of_those_of_the_parts(parts: list[Problem]) -> None:
     whole = side_by_side(parts)
-    with mock.patch("eqsat.extraction.branch_and_cut.decide", return_value=None):
+    with mock.patch("eqsat.extraction.branch_and_cut.Decision", Undecided):
         result = EXTRACTORS["exact"](whole)
     assert result.optimal
     assert result.cost == pytest.approx(sum(map(optimum, parts)))
@@ -64,11 +64,12 @@ def test_each_part_is_solved_by_itself_under_all_objectives() -> None:
     )
     sizes: list[int] = []
 
-    def seen(problem: Problem, *_: object) -> None:
-        sizes.append(problem.num_classes)
+    class Seen(Undecided):
+        def __init__(self, problem: Problem) -> None:
+            sizes.append(problem.num_classes)
 
     with (
-        mock.patch("eqsat.extraction.branch_and_cut.decide", side_effect=seen),
+        mock.patch("eqsat.extraction.branch_and_cut.Decision", Seen),
         mock.patch("eqsat.extraction.branch_and_cut.simplify", side_effect=unchanged),
     ):
         result = EXTRACTORS["exact"](several)

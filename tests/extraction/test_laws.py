@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 
 from eqsat.extraction import EXTRACTORS, Problem, dag_cost
-from eqsat.extraction.frontier import decide
+from eqsat.extraction.frontier import Decision, decide
 from eqsat.extraction.simplify import simplify
 from eqsat.extraction.solution import walk
 
-from .strategies import extractions, optimum, problems
+from .strategies import Undecided, extractions, optimum, problems
 
 SIGNED = problems(least_cost=-2)
 
@@ -52,10 +52,9 @@ def test_no_extraction_is_dearer_than_the_one_given(method: str, given: tuple[Pr
 @given(problem=problems() | SIGNED)
 def test_exact_finds_the_optimum_and_proves_it(quickly: bool, few_quickly: bool, problem: Problem) -> None:
     # what is done where classes cannot be decided one by one, all of them or a few, must be right too
-    of_all, of_few = (decide if each else [None] * 99 for each in (quickly, few_quickly))
     with (
-        mock.patch("eqsat.extraction.branch_and_cut.decide", side_effect=of_all),
-        mock.patch("eqsat.extraction.narrowed.decide", side_effect=of_few),
+        mock.patch("eqsat.extraction.branch_and_cut.Decision", Decision if quickly else Undecided),
+        mock.patch("eqsat.extraction.narrowed.decide", side_effect=decide if few_quickly else [None] * 99),
     ):
         result = EXTRACTORS["exact"](problem)
     assert result.cost == pytest.approx(optimum(problem))

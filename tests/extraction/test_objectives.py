@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from eqsat.errors import ExtractionError
 from eqsat.extraction import EXTRACTORS, Problem, dag_cost, exact, extract, write_gym
-from eqsat.extraction.frontier import decide
+from eqsat.extraction.frontier import Decision, decide
 from eqsat.extraction.simplify import simplify
 
-from .strategies import costs, extractions, problems
+from .strategies import Undecided, costs, extractions, problems
 
 FRACTIONS = (1.0, 0.1, 1 / 3, 1e-3, 0.7e6)
 """Sums of what these numbers are multiplied by depend on their order."""
@@ -58,7 +58,7 @@ def solve(method: str, problem: Problem, **limits: Any):
 @settings(max_examples=120, deadline=None)
 @given(problem=PROBLEMS)
 def test_exact_finds_the_first_of_all_choices(quickly: bool, problem: Problem) -> None:
-    with mock.patch("eqsat.extraction.branch_and_cut.decide", side_effect=decide if quickly else [None] * 99):
+    with mock.patch("eqsat.extraction.branch_and_cut.Decision", Decision if quickly else Undecided):
         result = exact(problem)
     assert result.cost == pytest.approx(optimum(problem))
     assert result.optimal
