@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _PROGRESS = 0.01  # cutting stops when a round closes less than this share of the gap
 _RESTARTS = 1  # integer solutions with a cycle after which levels forbid them all
-_SMALL, _FEW = 5_000, 30  # up to so many nodes, a proof mostly takes less than more than so many idle kicks
+_FEW = 30  # idle kicks before a proof is tried, which mostly takes less than more of them
 _QUICK, _SIMPLER = 1 / 16, 1 / 4  # of the effort of deciding class by class, before all else and once simplified
 _RELAXING = 0.5  # share of the time left for a relaxation, after which no proof is to be expected
 _FIRST_TRY = 1.0  # seconds for HiGHS before the search goes on, and CP-SAT is asked
@@ -70,9 +70,9 @@ def _prove(
         problem, deadline, incumbent: As for :data:`eqsat.extraction.contract.Solve`.
         method: The extractor's name.
         seed: Seed of the random choices.
-        patience: The number of kicks in a row without a saving after which the local search ends. Small problems
-            get fewer of them at first, and the rest only if the first attempt at a proof fails.
-        share: The share of the time left that the local search may take.
+        patience: The number of kicks in a row without a saving after which the local search ends. There are fewer of
+            them at first, and the rest only if the first attempt at a proof fails.
+        share: The share of the time left that the local search may take at first.
     """
     choice = Decision(problem).run(deadline, _QUICK)
     if choice is not None:
@@ -137,7 +137,7 @@ class BranchAndCut:
             if parts := independent(current):
                 return self._solve(parts, deadline)
             search = self._search(current, deadline)
-            self._kick(search, deadline, _FEW if current.num_nodes <= _SMALL else self.patience, self.share)
+            self._kick(search, deadline, _FEW, self.share)
             if deadline.passed():
                 break
             from .relaxation import Relaxation  # it loads HiGHS, which most graphs do without
