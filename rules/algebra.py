@@ -300,24 +300,22 @@ meeting = RuleSet(
             distinct(affine, scaled, x),
             over=rescaled,
         ),
-        rewrite(
-            "add-add-large-constant",
-            shifted + b,
-            x + (a + b),
-            when(is_large, type_of(a)),
-            distinct(shifted, x),
-            non_constant(x),
-            soundness=ROUNDING,
-        ),
-        rewrite(
-            "multiply-multiply-large-constant",
-            scaled * b,
-            x * (a * b),
-            when(is_large, type_of(a)),
-            distinct(scaled, x),
-            non_constant(x),
-            soundness=ROUNDING,
-        ),
+        *[
+            rewrite(
+                f"{name}-large-constant",
+                whole,
+                met,
+                when(is_large, type_of(a)),
+                distinct(whole, inner, x),
+                derived(whole, inner),
+                base(x),
+                soundness=ROUNDING,
+            )
+            for name, inner, whole, met in (
+                ("add-add", shifted, shifted + b, x + (a + b)),
+                ("multiply-multiply", scaled, scaled * b, x * (a * b)),
+            )
+        ],
         outward("scalar-outward", scaled, scaled * y, (x * y) * a, is_wide_scalar, factor(y), moderate),
         outward(
             "scalar-outward-of-shifted",
@@ -369,8 +367,9 @@ meeting = RuleSet(
             factor(y),
             soundness=ROUNDING,
         ),
-        # b / -x = -b / x
-        rewrite("negative-under-constant", over_negative, negative(b) / x, keeps_floats(over_negative, x)),
+        # -x a = x -a, and b / -x = -b / x, to the last bit
+        rewrite("negative-times-constant", negative(x) * a, x * negative(a), floats(x), non_constant(x)),
+        rewrite("negative-under-constant", over_negative, negative(b) / x, floats(x)),
         # b / (x a) = (b / a) / x
         rewrite(
             "scalar-under-constant",

@@ -7,9 +7,10 @@ transpose of the keys of attention, and BLOOM its scores, with batches and heads
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import add, mul
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, when
+from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, variables, weighted, when
 from eqsat.egraph.rule import Refusal, Rewrite, RuleSet, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
@@ -21,11 +22,11 @@ from eqsat.relay.ty import Dim, TensorType
 from eqsat.rules.axes import inverse_order, is_last, permutation
 from eqsat.rules.operators import view
 from eqsat.rules.shape import codes_between, moves_ones_only, reshaped
-from eqsat.rules.types import Shape, keeps, rank_of, same_sizes
+from eqsat.rules.types import Shape, is_scalar, keeps, rank_of, same_sizes
 from eqsat.rules.values import computed_parts
 
 x, y, z = variables("x y z")
-(s,) = constants("s")
+c, s = constants("c s")
 
 Block = tuple[range, range]
 """Axes before a view, and the axes behind it that have the same elements."""
@@ -170,6 +171,7 @@ seen_product = view(product)
 batches_of_left, batches_of_right = (
     compute(of_batches, *map(type_of, (one, two, product, seen_product))) for one, two in ((x, y), (y, x))
 )
+laid_out = view(x)
 soft = nn.softmax(x)
 seen_soft = view(soft)
 
@@ -185,6 +187,19 @@ def into_scores(name: str, scores: DFPattern) -> Rewrite:
     seen = view(whole)
     moved = reshape(z, newshape=compute(along_blocks, type_of(z), type_of(whole), type_of(seen)))
     return rewrite(f"view-into-masked-{name}", seen, like(seen, scores) + moved, keeps(whole, scores))
+
+
+def constant_into_view(verb: str, whole: DFPattern, operator: Callable[[DFPattern, DFPattern], DFPattern]) -> Rewrite:
+    """view(x) + c = view(x + c'), where a weight in x can take in the constant"""
+    moved = reshape(c, newshape=compute(along_blocks, type_of(c), type_of(whole), type_of(x)))
+    return rewrite(
+        f"{verb}-into-view-of-product",
+        whole,
+        like(laid_out, operator(x, moved)),
+        when(lambda ty: not is_scalar(ty), type_of(c)),
+        keeps(whole, laid_out),
+        weighted(x),
+    )
 
 
 blocks = RuleSet(
@@ -213,6 +228,8 @@ blocks = RuleSet(
         # operands with fewer axes are repeated along the axes in front
         rewrite("matmul-of-more-axes", product, like(product, x, with_axes_of(y, x)), soundness=Soundness.ROUNDING),
         rewrite("more-axes-by-matmul", product, like(product, with_axes_of(x, y), y), soundness=Soundness.ROUNDING),
+        constant_into_view("shift", laid_out + c, add),
+        constant_into_view("scale", laid_out * c, mul),
         into_scores("product", product),
         into_scores("scaled-product", product * s),
         # view(softmax(x)) = softmax(view(x))

@@ -25,7 +25,7 @@ from eqsat.egraph.author import (
     variables,
     when,
 )
-from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.rule import Array, Ref, Refusal, Rewrite, RuleSet, Settled, Soundness
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
@@ -126,16 +126,21 @@ def by_place(view: DFPattern) -> tuple[DFPattern, Callable[..., Ranges | Refusal
 CUTS = {"slice": by_slice, "place": by_place}
 
 
-def neighbours_of_heads(name: str) -> Rewrite:
-    """join(split(y)[a:b]) = y[a':b']"""
-    view = reshape(y)
-    part, taken, refs = CUTS[name](view)
+def neighbours_of_heads(name: str, cut_out: str, whole: DFPattern, guard: Settled) -> Rewrite:
+    """join(split(y)[a:b]) = y[a':b'], where ``y`` is ``whole``, and ``name`` that of the rule"""
+    view = reshape(whole)
+    part, taken, refs = CUTS[cut_out](view)
     root = reshape(part)
 
     def places(whole: TensorType, view: TensorType, result: TensorType, *of: object) -> Ranges | Refusal:
         return neighbouring(whole, view, result, taken(*of))
 
-    return rewrite(f"{name}-of-heads", root, cut(y, places, type_of(y), type_of(view), type_of(root), *refs), given(y))
+    return rewrite(
+        name,
+        root,
+        cut(whole, places, type_of(whole), type_of(view), type_of(root), *refs),
+        guard,
+    )
 
 
 def columns_of_heads(name: str, kind: str, product: DFPattern, outputs: int, biased: bool) -> Rewrite:
@@ -169,7 +174,7 @@ def columns_of_heads(name: str, kind: str, product: DFPattern, outputs: int, bia
         f"{name}-of-heads-of-{kind}{'-with-bias' if biased else ''}",
         root,
         cut(reordered, places, *types, *refs),
-        given(product),
+        given(w),
         when(is_matrix, attrs_of(product), type_of(w)),
         *[when(is_for_columns, type_of(b), type_of(product))] * biased,
         soundness=Soundness.ROUNDING,
@@ -179,7 +184,12 @@ def columns_of_heads(name: str, kind: str, product: DFPattern, outputs: int, bia
 columns = RuleSet(
     "columns",
     [
-        *map(neighbours_of_heads, CUTS),
+        *[neighbours_of_heads(f"{name}-of-heads", name, y, given(y)) for name in CUTS],
+        *[
+            neighbours_of_heads(f"{name}-of-neighbours-of-{kind}", name, product, given(w))
+            for name in CUTS
+            for kind, product in (("matmul", nn.matmul(x, w)), ("dense", nn.dense(x, w)))
+        ],
         *[
             columns_of_heads(name, kind, product, outputs, biased)
             for name in CUTS

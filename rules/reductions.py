@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import operator
 from math import prod
 
-from eqsat.egraph.author import attrs_of, compute, constants, like, refuse, rewrite, type_of, value_of, variables, when
-from eqsat.egraph.rule import Array, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.author import (
+    attrs_of,
+    base,
+    compute,
+    constants,
+    distinct,
+    like,
+    refuse,
+    rewrite,
+    type_of,
+    value_of,
+    variables,
+    when,
+)
+from eqsat.egraph.bases import EXTREMES
+from eqsat.egraph.rule import Array, Guard, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.scales import is_moderate
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern, is_op
 from eqsat.relay.op import abs, exp, log, mean, sqrt, sum
@@ -13,11 +29,11 @@ from eqsat.relay.ty import Dim, TensorType, Type, is_exact
 from eqsat.rules.axes import reduced_axes
 from eqsat.rules.operators import any_reduction, reduction, view
 from eqsat.rules.shape import reshaped
-from eqsat.rules.types import Shape, floats, is_wide, rank_of, same_dtype
-from eqsat.rules.values import Filled, attribute
+from eqsat.rules.types import Shape, floats, floats_alike, is_wide, rank_of, same_dtype
+from eqsat.rules.values import Filled, all_positive, attribute, is_finite
 
 (x,) = variables("x")
-(a,) = constants("a")
+a, c, s = constants("a c s")
 ROUNDING = Soundness.ROUNDING
 
 
@@ -77,6 +93,42 @@ def of_sum(name: str, lhs: DFPattern, summed: DFPattern, soundness: Soundness = 
 
 _FIELDS = ("axis", "keepdims", "exclude")
 
+
+def level(constant: Array, attrs: Attrs, ty: TensorType) -> Array | Refusal:
+    """What a constant beside a tensor of type ``ty`` is after a reduction along whose axes it does not vary."""
+    axes, rank = reduced_axes(attrs, ty), rank_of(ty)
+    if constant.ndim > rank or not is_finite(constant):
+        return refuse("the constant adds axes, or is not finite")
+    aligned = constant.reshape((1,) * (rank - constant.ndim) + constant.shape)
+    if any(aligned.shape[axis] != 1 for axis in axes):
+        return refuse("the constant varies along the axes of the reduction")
+    return aligned if attrs.keepdims else aligned.squeeze(axes)
+
+
+def out_of(name: str) -> list[Rewrite]:
+    """max(x + c) = max(x) + c, and max(x s) = max(x) s where s is positive: the order of numbers stays."""
+    shifted, scaled = x + c, x * s
+    of_shifted, of_scaled = is_op(name)(shifted), is_op(name)(scaled)
+
+    def left(verb: str, whole: DFPattern, inner: DFPattern, constant: DFPattern, *guards: Guard) -> Rewrite:
+        outside = compute(level, value_of(constant), attrs_of(whole), type_of(x))
+        operation = operator.add if inner is shifted else operator.mul
+        return rewrite(
+            f"{verb}-out-of-{name}",
+            whole,
+            operation(like(whole, x), outside),
+            *guards,
+            floats_alike(x, constant, whole),
+            distinct(inner, x),
+            base(x),
+        )
+
+    return [
+        left("shift", of_shifted, shifted, c),
+        left("scale", of_scaled, scaled, s, when(is_moderate, value_of(s)), when(all_positive, value_of(s))),
+    ]
+
+
 reduced = any_reduction(x)
 viewed = view(reduced)
 over_one = reduction(x)
@@ -111,6 +163,7 @@ reductions = RuleSet(
     [
         functions,
         *map(repeated, ("sum", "mean", "max", "min", "prod", "all", "any")),
+        *[rule for name in EXTREMES for rule in out_of(name)],
         rewrite(
             "view-of-reduction",
             viewed,

@@ -54,7 +54,7 @@ split = reshape(product)
 
 as_matrix = reshape(x)
 product_of_matrix = multiplied(as_matrix, w)
-biased_matrix = product_of_matrix + b
+biased_matrix = product_of_matrix + b | nn.bias_add(product_of_matrix, b, axis=-1)
 split_of_rows = reshape(product_of_matrix)
 
 

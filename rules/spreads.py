@@ -125,8 +125,8 @@ difference = x - moved
 
 
 def ends(stop: DFPattern) -> DFPattern:
-    """All there is along other axes, and what is before ``stop`` along the last one."""
-    return is_op("concatenate")(is_tuple((beyond, view(stop))))
+    """All there is along other axes, and what is before ``stop``, a list of one size, along the last one."""
+    return is_op("concatenate")(is_tuple((beyond, stop)))
 
 
 def counts_along_last(ty: TensorType, repeated: TensorType) -> bool:
@@ -271,8 +271,8 @@ spreads = RuleSet(
             for chosen in [where(truth, x, y)]
         ],
         rewrite("sums-of-zero", summed, again(scalar(0, summed), summed)),
-        of_neighbours("all-but-one-before-range", 1, length + step, spread(along)),
-        of_neighbours("one-before-range", 0, length, counted + scalar(-1, counted)),
+        of_neighbours("all-but-one-before-range", 1, view(length + step) | view(length) + step, spread(along)),
+        of_neighbours("one-before-range", 0, view(length), counted + scalar(-1, counted)),
         # x - (x + c) = -c
         rewrite(
             "difference-of-shifted",

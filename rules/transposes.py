@@ -44,6 +44,9 @@ applied = unary(turned)
 joined = binary(turned, turned_too)
 with_number, number_first = binary(x, c), binary(c, x)
 turned_scaling, turned_ordered = transpose(with_number), transpose(number_first)
+viewed = view(x)
+function_of_view = unary(viewed)
+turned_function = transpose(function_of_view)
 
 
 def spread_axes(attrs: Attrs, ty: Type, of: TensorType) -> Shape | Refusal:
@@ -89,6 +92,12 @@ elementwise = RuleSet(
     [
         # f(T x) = T f(x)
         rewrite("transpose-out-of-unary", applied, turn_like(like(applied, x))),
+        # T f(view(x)) = T view(f(x)): other rules look for views under transposes
+        rewrite(
+            "view-out-of-turned-unary",
+            turned_function,
+            like(turned_function, like(viewed, like(function_of_view, x))),
+        ),
         # T x + T y = T (x + y)
         rewrite(
             "transpose-out-of-binary",

@@ -46,6 +46,17 @@ def scaled_forward() -> Expr:
     return nn.conv2d(nn.relu(image() * array(3, 1, 1)), array(3, 3, 3, 3))
 
 
+def shifted_softmax() -> Expr:
+    x = relay.var("x", shape=(2, 5))
+    moved = x - relay.max(x + const(1.5), axis=1, keepdims=True) + const(1.5)
+    return relay.exp(moved) / relay.sum(relay.exp(moved), axis=1, keepdims=True)
+
+
+def spread(batch: int, number: float) -> Expr:
+    """One number for so many elements that it is not computed with while rules act."""
+    return const(np.full((batch, 9, 64), number, "float32"))
+
+
 def one_hot_product(index: Expr) -> Expr:
     rows = relay.one_hot(index, const(1.0), const(0.0), 7, -1, "float32")
     return nn.relu(nn.matmul(rows, array(7, 4)) + array(4)) * const(2.0)
@@ -401,6 +412,27 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
         "one_hot nn.matmul add nn.relu",
         lambda: one_hot_product(words()),
     ),
+    "a shift inside the maximum of a softmax that is written out": ("nn.softmax", shifted_softmax),
+    "a channel shuffle around a function": (
+        "nn.relu take",
+        lambda: relay.reshape(
+            relay.transpose(
+                nn.relu(relay.reshape(relay.var("x", shape=(1, 6, 8, 8)), newshape=(1, 2, 3, 8, 8))),
+                axes=(0, 2, 1, 3, 4),
+            ),
+            newshape=(1, 6, 8, 8),
+        ),
+    ),
+    "large constants that are one number and cancel": (
+        "multiply",
+        lambda: (relay.var("x", shape=(2, 9, 64)) + spread(1, 0.5)) * const(2.0) + spread(2, -2.0) + const(1.0),
+    ),
+    "a scale behind a view of a product": (
+        "nn.dense reshape",
+        lambda: (
+            relay.reshape(nn.dense(relay.var("x", shape=(12, 4)), array(5, 4)), newshape=(2, 6, 5)) * array(1, 1, 5)
+        ),
+    ),
     "casts of a clip": (
         "clip cast",
         lambda: relay.cast(relay.cast(relay.clip(words(), -100, 100), "int8"), "float32"),
@@ -418,6 +450,13 @@ def test_the_default_rules_reach_the_least_form(what: str) -> None:
     expected, write = REACHED[what]
     found, wanted = operators(write(), rules.default).split(), expected.split()
     assert sorted(found) == sorted(wanted)
+
+
+def test_exact_rules_take_signs_into_constants() -> None:
+    y = relay.negative(relay.var("x", shape=())) * const(-0.3)
+    exact = rules.default.sound(rules.Soundness.EXACT)
+    assert operators(y * array(3), exact) == "multiply multiply"
+    assert operators(array(3) / relay.negative(relay.var("x", shape=())), exact) == "divide"
 
 
 ANYWAY: dict[str, Callable[[Expr, Expr], Expr]] = {

@@ -504,6 +504,10 @@ EXAMPLES: dict[str, Examples] = {
             ("", *[f"-of-{each}{bias}" for each in ("matmul", "dense") for bias in ("", "-with-bias")]),
         )
     },
+    **{
+        f"{cut}-of-neighbours-of-{product}": partial(part_of_heads, name=f"{cut}-of-{product}")
+        for cut, product in combinations(("slice", "place"), ("matmul", "dense"))
+    },
     "joined-heads": partial(groups_of_heads, masked=False, transposed=True),
     "joined-heads-masked": partial(groups_of_heads, masked=True, transposed=True),
     "grouped-heads": partial(groups_of_heads, masked=False, transposed=False),

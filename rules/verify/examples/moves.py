@@ -204,6 +204,18 @@ def transposed_groups(draw: Draw, by_sizes: bool) -> Any:
     return reshape(turned, const(np.asarray(sizes))) if by_sizes else reshape(turned, newshape=sizes)
 
 
+def constant_behind_view(draw: Draw, operator: Callable[[Expr, Expr], Any]) -> Any:
+    """A view of a product, whose axes it joins or parts, beside a constant that mostly varies along whole ones."""
+    lead, parts, rows = draw.rng.randint(1, 2), [draw.rng.randint(1, 3) for _ in range(2)], draw.rng.randint(2, 4)
+    joined, parted = (lead, prod(parts), rows), (lead, *parts, rows)
+    before, after = (joined, parted) if draw.chance(0.5) else (parted, joined)
+    own = [dim if draw.chance(0.1) else 1 for dim in after[:-1]]
+    constant = Constant(draw.array(TensorType((*own, rows)[draw.rng.randint(0, len(own)) :], draw.dtype)))
+    weight = Constant(draw.array(TensorType((3, rows), draw.dtype)))
+    product = nn.matmul(Var("x", TensorType((*before[:-1], 3), draw.dtype)), weight)
+    return operator(reshape(product, newshape=after), constant)
+
+
 def along_an_axis(draw: Draw, calls: Sequence[Callable[[Expr, int], Any]], new: int = 0) -> Any:
     """A call of one of some operators on a tensor of two or three axes, with an axis from either end."""
     shape = [draw.rng.randint(1, 3) for _ in range(draw.rng.randint(2, 3))]
@@ -313,6 +325,8 @@ EXAMPLES: dict[str, Examples] = {
         f"in-range-signed-one-hot-{kind}": partial(one_hot_product, product=kind, operator=signed_one_hot)
         for kind in ("dense", "matmul")
     },
+    "shift-into-view-of-product": partial(constant_behind_view, operator=add),
+    "scale-into-view-of-product": partial(constant_behind_view, operator=multiply),
     "repeat-is-gather": repeated_heads,
     "dynamic-repeat-is-gather": repeated_heads,
     "shuffle-is-gather": shuffled_channels,

@@ -80,6 +80,9 @@ POOLS = (
 )
 """Operators that scales and shifts pass."""
 
+EXTREMES = ("max", "min")
+"""Reductions that scales and shifts pass which do not vary along their axes."""
+
 _LAST = 1 << 40
 _AFTER_ALL = 1 << 41
 _NOWHERE = 1 << 42
@@ -161,7 +164,7 @@ class Bases:
             elif kind == "call" and op is not None and op.name in RAMPS:
                 self.egraph.engine.rule("bases", f"{node} (varies e)", _AFTER_OTHERS + put("(unshifted e)"))
                 self.egraph.engine.rule("bases", f"{node} (varies e) (unscaled c0)", _BASE)
-            elif kind == "call" and op is not None and op.name in POOLS:
+            elif kind == "call" and op is not None and op.name in (*POOLS, *EXTREMES):
                 self.egraph.engine.rule("bases", f"{node} (varies e)", _AFTER_OTHERS)
                 self.egraph.engine.rule("bases", f"{node} (varies e) (still c0) (unshifted c0)", _BASE)
             elif kind != "constant":
@@ -200,8 +203,9 @@ class Bases:
         engine.rule("origins", f"(= l (level e)) (> l {_LAST}) (= e (N h))", f"(set (level e) (+ h {_AFTER_ALL}))")
         engine.rule("origins", "(= l (level e))", "(set (origin e) l)")
         engine.rule("origins", "(varies e)", f"(set (first e) {_NOWHERE})")
-        is_given = f"(varies e) (= e (N h)) (< h {self.egraph.given_count})"
-        engine.rule("origins", is_given, f"(set (first e) h) {put('(given e)')}")
+        is_given = f"(= e (N h)) (< h {self.egraph.given_count})"
+        engine.rule("origins", f"(varies e) {is_given}", f"(set (first e) h) {put('(given e)')}")
+        engine.rule("origins", f"(isc e) {is_given}", put("(given e)"))
 
     def _declare_affine(self) -> None:
         """Declare what is said of sums and products with constants, whatever the operator and the order of operands."""
