@@ -359,4 +359,4 @@ def _needed(premises: Sequence[str]) -> list[str]:
     return [premise for premise in found if premise not in known]
 
 
-_VALUE = re.compile(r"\(= val_\w+ \(val (\w+)\)\)")
+_VALUE = re.compile(r"\(= (?:val|known)_\w+ \((?:val|known) (\w+)\)\)")
