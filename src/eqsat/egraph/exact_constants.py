@@ -91,14 +91,23 @@ def _primes(rank: int) -> Array[np.int64]:
     return PRIMES.reshape(-1, *[1] * rank)
 
 
-def _without_vanishing(product: _Exact, dtype: np.dtype[Any]) -> _Exact:
-    """A product whose elements are nearest to 0 only where they are 0: an infinity times a scale is no NaN."""
-    least = _least_number(dtype)
-    vanishes = np.abs(product.nearest) < least
-    if not vanishes.any():
+def _without_vanishing(product: _Exact) -> _Exact:
+    """A product whose elements are nearest to 0 only where they are 0."""
+    if product.nearest.all():
         return product
-    vanishes &= np.any(product.residues, axis=0)
-    return product._replace(nearest=np.where(vanishes, np.copysign(least, product.nearest), product.nearest))
+    vanishes = (product.nearest == 0) & np.any(product.residues, axis=0)
+    least = np.copysign(_least_number(np.dtype(np.float64)), product.nearest)
+    return product._replace(nearest=np.where(vanishes, least, product.nearest))
+
+
+def _rounded(nearest: Array[np.float64], dtype: np.dtype[Any]) -> Array[Any]:
+    """Numbers of a dtype near others; none of them is 0 where the other is not: infinity times a scale is no NaN."""
+    with np.errstate(over="ignore"):
+        rounded = nearest.astype(dtype)
+    if rounded.all():
+        return rounded
+    least = np.copysign(_least_number(dtype), nearest)
+    return np.where((rounded == 0) & (nearest != 0), least, rounded).astype(dtype)
 
 
 @lru_cache
@@ -189,7 +198,7 @@ class ExactConstants:
             nearest = np.asarray(operation(*[each.nearest for each in known]))
         residues = modular(*[each.broadcastable(nearest.ndim) for each in known]) % _primes(nearest.ndim)
         exactly = _Exact(residues, nearest)
-        return self._intern(_without_vanishing(exactly, dtype) if name in ("multiply", "divide") else exactly, dtype)
+        return self._intern(_without_vanishing(exactly) if name in ("multiply", "divide") else exactly, dtype)
 
     def _moved(self, op: Op, attrs: Attrs | None, index: int) -> int | None:
         """The elements of a constant elsewhere."""
@@ -199,8 +208,7 @@ class ExactConstants:
         return self._intern(_Exact(residues, of.nearest.reshape(-1)[place]), self._array(index).dtype)
 
     def _intern(self, exact: _Exact, dtype: np.dtype[Any]) -> int | None:
-        with np.errstate(over="ignore"):
-            rounded = exact.nearest.astype(dtype)
+        rounded = _rounded(exact.nearest, dtype)
         if not np.isfinite(rounded).all():
             return None
         constant = Constant(rounded)
