@@ -157,6 +157,10 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
         (4, 8),
         lambda x, i: x * ((relay.erf(x * number(0.5**0.5)) + number(1)) * number(0.5)),
     ),
+    "gelu by a quotient * array + array": (
+        (4, 8),
+        lambda x, i: x * number(0.5) * (number(1) + relay.erf(x / number(2**0.5))) * normal(8) + normal(8),
+    ),
     "gelu by tanh": (
         (4, 8),
         lambda x, i: (

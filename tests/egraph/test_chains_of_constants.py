@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import eqsat
@@ -179,6 +180,18 @@ def test_products_and_sums_of_what_has_constants_have_linearly_many_forms(
     assert saturation.stop_reason == "saturated"
     assert saturation.node_count <= 20 * 24
     assert eqsat.extract(saturation).cost <= cost
+
+
+def test_a_gelu_by_a_quotient_is_recognised_before_constants_meet_in_it() -> None:
+    """Else both halves of it would take in what scales and shifts the data."""
+
+    def gelu_of_affine(x: Any, link: int) -> Any:
+        y = x * number(1.1) + number(0.1)
+        return y * number(0.5) * (number(1) + relay.erf(y / number(2**0.5)))
+
+    saturation = eqsat.saturate(chain(gelu_of_affine, 24))
+    assert saturation.node_count <= 10 * 24
+    assert eqsat.extract(saturation).cost == 3 * 24
 
 
 def halves(x: Any, link: int) -> Any:
@@ -695,6 +708,8 @@ finite = st.floats(-1e6, 1e6, width=32)
 
 
 @given(st.lists(finite, min_size=3, max_size=6), st.randoms(use_true_random=False))
+@example([4.0, 0.5, 2.0**-149], Random(0))
+@example([4.0, 0.5, 2.0**-149], Random(1))
 @settings(max_examples=60, deadline=None)
 @pytest.mark.parametrize("name", ["add", "multiply"])
 def test_the_order_in_which_constants_meet_makes_no_difference(name: str, values: list[float], random: Any) -> None:

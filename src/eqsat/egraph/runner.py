@@ -383,6 +383,9 @@ class Runner:
             nodes = self._nodes
             if self._repeat(early):
                 is_seen = False
+                if self._is_watched and not self.report.iterations:
+                    changed = True
+                    continue  # others that contract may wait for what they made of the given graph
             while self._meet(meeting, early):
                 is_seen = False
             changed |= not is_seen
