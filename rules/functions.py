@@ -168,8 +168,8 @@ above_one, above_one_by_negative = one + exp(opposite), one + exp(x)
 logistic, logistic_of_negative = one / above_one, one / above_one_by_negative
 odds = exp(x) / above_one_by_negative
 by_logistic, by_logistic_of_negative = y / above_one, y / above_one_by_negative
-two_sigmoids = sigmoid(x * two) * two + minus_one
-half_of_tanh = tanh(x * half) * half + half
+two_sigmoids = sigmoid(x) * two + minus_one
+half_of_tanh = tanh(x) * half + half
 difference_by_sum = (exp(x) - exp(opposite)) / (exp(x) + exp(opposite))
 reciprocal_of_root = one / sqrt(x)
 reciprocal_of_rsqrt = one / rsqrt(x)
@@ -229,10 +229,16 @@ functions = RuleSet(
         ),
         # e^x / (1 + e^x)
         rewrite("sigmoid-of-odds", odds, sigmoid(x), keeps_floats(odds, x), soundness=FINITE),
-        # 2 sigmoid(2 x) - 1
-        rewrite("tanh", two_sigmoids, tanh(x), keeps_floats(two_sigmoids, x), soundness=ROUNDING),
-        # (1 + tanh(x / 2)) / 2
-        rewrite("sigmoid-of-tanh", half_of_tanh, sigmoid(x), keeps_floats(half_of_tanh, x), soundness=ROUNDING),
+        # 2 sigmoid(x) - 1 = tanh(x / 2)
+        rewrite("tanh", two_sigmoids, tanh(x * scalar(0.5, x)), keeps_floats(two_sigmoids, x), soundness=ROUNDING),
+        # (1 + tanh x) / 2 = sigmoid(2 x)
+        rewrite(
+            "sigmoid-of-tanh",
+            half_of_tanh,
+            sigmoid(x * scalar(2, x)),
+            keeps_floats(half_of_tanh, x),
+            soundness=ROUNDING,
+        ),
         # (e^x - e^-x) / (e^x + e^-x)
         rewrite(
             "tanh-of-exponentials", difference_by_sum, tanh(x), keeps_floats(difference_by_sum, x), soundness=FINITE

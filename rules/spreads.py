@@ -254,6 +254,7 @@ spreads = RuleSet(
         *[
             rewrite(f"{name}-of-repeated-number", whole, again(without_axes, whole), is_number)
             for name, whole in (
+                ("view", view(number)),
                 ("take", take(number, y)),
                 ("gather", gather_nd(number, y)),
                 ("take-of-view", take(view(number), y)),
