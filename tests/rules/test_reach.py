@@ -413,6 +413,11 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
         lambda: one_hot_product(words()),
     ),
     "a shift inside the maximum of a softmax that is written out": ("nn.softmax", shifted_softmax),
+    "half of one and a hyperbolic tangent": (
+        "multiply sigmoid",
+        lambda: relay.tanh(image()) * const(0.5) + const(0.5),
+    ),
+    "two sigmoids without one": ("multiply tanh", lambda: relay.sigmoid(image()) * const(2.0) - const(1.0)),
     "a channel shuffle around a function": (
         "nn.relu take",
         lambda: relay.reshape(
