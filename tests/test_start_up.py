@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -74,6 +75,16 @@ def test_importing_eqsat_loads_nothing_of_it_yet() -> None:
         "eqsat.registry",
     }
     assert not found & (THIRD_PARTY | NEVER)
+
+
+@pytest.mark.parametrize("given", ["", "20"], ids=["not given", "given"])
+def test_threads_of_numpy_sleep_while_a_command_has_no_work_for_them(given: str) -> None:
+    program = COMMAND + "\nimport os\nprint(os.environ['OPENBLAS_THREAD_TIMEOUT'])"
+    others = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
+    environment = others | ({"OPENBLAS_THREAD_TIMEOUT": given} if given else {})
+    command = [sys.executable, "-c", f"import sys\n{program}", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.splitlines()[-1] == (given or "4")
 
 
 def test_a_pass_of_a_higher_layer_is_loaded_when_it_is_asked_for() -> None:
