@@ -18,7 +18,7 @@ def main() -> None:
     atexit.register(_end_at_once, codes)  # the first to be registered is the last to be called
     before = signal.signal(signal.SIGINT, _end)
     _open_streams()
-    # NumPy's threads wait for work at full speed, for some 0.03 seconds each time, unless they are told to sleep at once
+    # unless NumPy's threads are told to sleep, they wait for work at full speed for some 0.03 seconds each time
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     try:
         from eqsat.cli import load_command
