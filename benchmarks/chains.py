@@ -287,6 +287,10 @@ LINKS: dict[str, tuple[tuple[int, ...], Link]] = {
             [relay.strided_slice(x, [0, 8 * j], [4, 8 * j + 8]) * number(1 + j / 10) for j in range(3)], axis=1
         ),
     ),
+    "roll by parts * array": (
+        (4, 24),
+        lambda x, i: relay.concatenate([part(x, (0, 4), (7, 24)), part(x, (0, 4), (0, 7))], axis=1) * normal(24),
+    ),
     "concat of a split": (
         (4, 24),
         lambda x, i: relay.concatenate([nn.relu(part) for part in relay.split(x, 4, axis=1)], axis=1),

@@ -648,7 +648,23 @@ def rolled_by_parts(x: Any, link: int) -> Any:
     return relay.concatenate([part(x, (0, 4), (3, 8)), part(x, (0, 4), (0, 3))], axis=1) * number(1.1) + number(0.2)
 
 
-@pytest.mark.parametrize(("link", "cost"), [(biased_parts, 6), (quadrants, 1), (rolled_by_parts, 5)])
+def rolled_by_arrays(x: Any, link: int) -> Any:
+    """What varies along the axis of a roll is rolled back, and meets others."""
+    rolled = relay.concatenate([part(x, (0, 4), (3, 8)), part(x, (0, 4), (0, 3))], axis=1)
+    scale, shift = (relay.const(ARRAYS[link + i][:8] / np.float32(4) + np.float32(1)) for i in range(2))
+    return rolled * scale + shift
+
+
+def rolled_both_ways(x: Any, link: int) -> Any:
+    down = relay.concatenate([part(x, (1, 4), (0, 8)), part(x, (0, 1), (0, 8))], axis=0)
+    across = relay.concatenate([part(down, (0, 4), (5, 8)), part(down, (0, 4), (0, 5))], axis=1)
+    return across * relay.const(abs(ARRAYS[link : link + 4]) + np.float32(0.5))
+
+
+@pytest.mark.parametrize(
+    ("link", "cost"),
+    [(biased_parts, 6), (quadrants, 1), (rolled_by_parts, 5), (rolled_by_arrays, 5), (rolled_both_ways, 4)],
+)
 def test_parts_that_are_joined_again_become_one(link: Callable[[Any, int], Any], cost: int) -> None:
     graph = chain(link, 12)
     saturation = eqsat.saturate(graph)

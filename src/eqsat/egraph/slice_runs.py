@@ -3,8 +3,8 @@
 Each e-node is told as ``core[box]``, ranges of each axis, where the core is the same operator over the cores of its
 operands. A concatenation of such parts is one of them again, if their cores are one but for constants, which are
 joined. First parts are joined that follow each other, then those in any order, as in a run of rolls. Where the
-constants of a core vary, they have the shape of the box: what they would be elsewhere nobody knows. Rules would look
-for it among all forms of each of the parts together.
+constants of a core vary, they have the shape of the box: what they would be elsewhere nobody knows, unless the box has
+all of the core in another order. Rules would look for it among all forms of each of the parts together.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class SliceRuns(Runs[_Run]):
         self._nodes: dict[int, Node] = {}  # splits and tuples
         self._stops: dict[int, list[int]] = {}  # of splits: where their fields end
         self._varying: dict[int, frozenset[int]] = {}  # drafts: axes, from the last, along which their constants vary
+        self._everywhere: dict[int, int] = {}  # atoms -> drafts of constants that are known for all of a core
         super().__init__(graph)
 
     def is_worth(self, handle: int) -> bool:
@@ -210,7 +211,9 @@ class SliceRuns(Runs[_Run]):
             joins = max(joins, run.joins)
         assert whole is not None
         cores = iter([run.core for run in runs if run is not None])
-        operands = [child if child in constants else next(cores) for child in node.children]
+        operands = [
+            self._beside_core(child, first.box, whole) if child in constants else next(cores) for child in node.children
+        ]
         core_type = TensorType(whole.shape, ty.dtype)
         applied = self.draft(node.symbol, node.atom, operands, core_type)
         return first._replace(core=applied, joins=joins)
@@ -286,6 +289,8 @@ class SliceRuns(Runs[_Run]):
         rank = len(of.shape)
         if len(arrays) < len(group) or any(array.ndim > rank for array in arrays):
             return None
+        if any(array.size > 1 and not self._axes(each) for array, each in zip(arrays, group, strict=True)):
+            return None  # it is laid out as the core, and not as the part
         laid_out = [array.reshape(*[1] * (rank - array.ndim), *array.shape) for array in arrays]
         beside = np.broadcast_shapes(*[(*array.shape[:axis], 1, *array.shape[axis + 1 :]) for array in laid_out])
         shapes = [(*beside[:axis], length, *beside[axis + 1 :]) for length in lengths]
@@ -297,6 +302,24 @@ class SliceRuns(Runs[_Run]):
         return len({*group}) == 1 and place not in self._axes(group[0])
 
     # ---- constants in boxes
+
+    def _beside_core(self, handle: int, box: Box, whole: TensorType) -> int:
+        """A constant beside a part, as it is beside the core if the part has all of that in another order."""
+        array, rank = self.graph.array(self.graph.constants[handle]), len(whole.shape)
+        moved = [axis for axis in _partial(box, whole) if array.ndim + axis >= rank and array.shape[axis - rank] != 1]
+        for axis in moved:
+            places = np.concatenate([np.arange(*each) for each in box[axis]])
+            if len(places) != whole.shape[axis] or len({*places.tolist()}) < len(places):
+                return handle
+            array = array.take(np.argsort(places), axis - rank)
+        if not moved:
+            return handle
+        atom = self.graph.vocabulary.constant(Constant(array))
+        if atom not in self._everywhere:
+            ty = self.graph.constant_type(atom)
+            self._everywhere[atom] = made = super().draft(self.graph.constant_symbol, atom, (), ty)
+            self._varying[made] = frozenset()
+        return self._everywhere[atom]
 
     def _axes(self, handle: int) -> frozenset[int]:
         """The axes, from the last one, along which the constants vary that are in a value beside its leaf."""
