@@ -53,7 +53,8 @@ s, c, b, w, lowest, point = constants("s c b w lowest point")
 (weight,) = variables("w")
 ROUNDING = Soundness.ROUNDING
 
-WINDOWED = [name for name in POOLS if "global" not in name]
+GLOBAL = [name for name in POOLS if "global" in name]
+WINDOWED = [name for name in POOLS if name not in GLOBAL]
 
 
 def _short(name: str) -> str:
@@ -323,6 +324,27 @@ def of_one(name: str) -> Rewrite:
     )
 
 
+def is_one_place(attrs: Attrs, ty: TensorType) -> bool:
+    """Guard: there is one place in space, in a layout that the pool keeps."""
+    rank = rank_of(ty) - 2
+    if {attrs.layout, attrs.out_layout or attrs.layout} != {channels_first(rank)}:
+        return False
+    return is_number(ty) and all(dim == 1 for dim in ty.shape[2:])
+
+
+def of_one_place(name: str) -> Rewrite:
+    """pool(x) = x, for images of one place"""
+    pool = is_op(name)(x)
+    return rewrite(
+        f"{_short(name)}-of-one-place",
+        pool,
+        x,
+        when(is_one_place, attrs_of(pool), type_of(x)),
+        soundness=Soundness.EXACT if "max" in name else ROUNDING,
+        contracts=True,
+    )
+
+
 # ---- pools over all of space are reductions
 
 
@@ -378,6 +400,7 @@ pools = RuleSet(
         mean_of_image("scaled", x * s, s),
         mean_of_image("shifted", x + c, c),
         *map(of_one, WINDOWED),
+        *map(of_one_place, GLOBAL),
         *[rule for name in POOLS for rule in through(name)],
         *[into_conv(name) for name in WINDOWED if "2d" in name],
         *[concat_of_pools(name) for name in POOLS if "2d" in name],

@@ -407,6 +407,10 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
             nn.dense(nn.batch_flatten(image() * array(3, 1, 1) + array(3, 1, 8, low=0.1)), array(5, 192)), array(5)
         ),
     ),
+    "a pool of images of one place": (
+        "nn.relu",
+        lambda: nn.global_avg_pool2d(nn.relu(relay.var("image", shape=(2, 3, 1, 1)))),
+    ),
     "a product with one-hot rows is a gather": ("clip take", lambda: one_hot_product(relay.clip(words(), 0, 6))),
     "unless an index may be out of range": (
         "one_hot nn.matmul add nn.relu",

@@ -145,6 +145,12 @@ def added_convs(draw: Draw) -> Any:
     return sums[0] + sums[1]
 
 
+def pool_of_one_place(draw: Draw, name: str) -> Any:
+    """A pool of images that mostly have one place."""
+    sides = [draw.rng.choice((1, 1, 1, 2)) for _ in range(2)]
+    return call(name, Var("x", TensorType((draw.rng.randint(1, 2), 3, *sides), draw.rng.choice(FLOATS))))
+
+
 def pooled_rows(draw: Draw, kind: str, rank: int) -> Any:
     """One element for each channel, mostly as rows."""
     shape = (draw.rng.randint(1, 2), draw.rng.randint(1, 3), *[draw.rng.randint(1, 3) for _ in range(rank)])
@@ -169,6 +175,8 @@ for _rank in (1, 2, 3):
     EXAMPLES[f"conv{_rank}d-by-average"] = partial(conv_by_average, rank=_rank)
     EXAMPLES[f"atrous-conv{_rank}d"] = partial(conv_of_blocks, rank=_rank)
     EXAMPLES[f"pad-into-max-pool{_rank}d"] = partial(maximum_of_padded, rank=_rank)
+for _kind in ("avg", "max"):
+    EXAMPLES[f"global-{_kind}-pool2d-of-one-place"] = partial(pool_of_one_place, name=f"nn.global_{_kind}_pool2d")
 for _name in POOLS:
     for _verb in ("scale", "shift", "bias"):
         _short = _name.removeprefix("nn.").replace("_", "-")
