@@ -18,7 +18,7 @@ from eqsat.relay.op.types import axis_index
 from eqsat.relay.ty import Dim, TensorType, Type, is_exact, is_static
 from eqsat.rules.axes import among_ones, from_front, inverse_order, permutation, reduced_axes, without
 from eqsat.rules.operators import any_reduction, binary, one_of, unary, view
-from eqsat.rules.types import Shape, dtype_of, has_zero, is_scalar, rank_of
+from eqsat.rules.types import Shape, has_zero, is_scalar, rank_of
 from eqsat.rules.values import attribute, computed_parts
 
 x, y, z = variables("x y z")
@@ -331,6 +331,11 @@ turned_dense = transpose(dense)
 is_flag = when(swaps_last, attrs_of(turned), type_of(x))
 
 
+def dtype_of_swapped(attrs: Attrs, second: TensorType, product: TensorType) -> str:
+    """The attribute of a product whose factors change places: it has the dtype of the first one by default."""
+    return attrs.out_dtype or ("" if second.dtype == product.dtype else product.dtype)
+
+
 def flipped(call: DFPattern, flag: str) -> Compute:
     return compute(lambda attrs: not attrs[flag], attrs_of(call))
 
@@ -369,7 +374,7 @@ products = RuleSet(
                 x,
                 transpose_a=flipped(product, "transpose_b"),
                 transpose_b=flipped(product, "transpose_a"),
-                out_dtype=dtype_of(product),
+                out_dtype=compute(dtype_of_swapped, attrs_of(product), type_of(y), type_of(product)),
             ),
             when(swaps_last, attrs_of(whole), type_of(product)),
             when(lambda *types: all(rank_of(ty) == 2 for ty in types), type_of(x), type_of(y)),

@@ -159,6 +159,21 @@ def test_axes_of_one_element_are_not_transposed_in_every_order() -> None:
     assert saturation.node_count < 270  # above 320 if transposes that do the same are different e-nodes
 
 
+def test_a_product_that_is_transposed_twice_has_the_attributes_of_the_given_one() -> None:
+    """Else each form of it would be there twice, and rules would pass the one that says its dtype."""
+    matrix = relay.var("matrix", shape=(8, 8))
+    for _ in range(6):
+        matrix = relay.transpose(nn.matmul(relay.transpose(matrix), array(8, 8)) * relay.const(0.5))
+    saturation = eqsat.saturate(matrix)
+    assert saturation.node_count <= 36 * 6
+    mixed = relay.transpose(
+        nn.matmul(
+            relay.var("a", shape=(2, 3), dtype="int8"), relay.var("b", shape=(3, 4), dtype="int8"), out_dtype="int32"
+        )
+    )
+    assert eqsat.extract(eqsat.saturate(mixed)).cost == 1
+
+
 def test_what_is_made_of_joined_weights_is_no_sibling_of_them() -> None:
     """Else the scaled product of two weights would be merged with them, and scaled, and merged, and so on."""
     tokens = relay.var("tokens", shape=(6, 32))
