@@ -229,7 +229,23 @@ third_power = filled(0.044715, "third_power")
 gate = clip(x + three)
 # quotients as they are given, for a bias of x may take in the 3 as soon as constants meet
 hard = (x * gate) * sixth | x * (gate * sixth) | (x * gate) / six | x * (gate / six)
+# the same of a product with two biases, which have taken in what else was added
+biased, biased_by_more = nn.bias_add(y, b), nn.bias_add(y, c)
+gate_of_biased = clip(biased_by_more)
+hard_of_biased = (
+    (biased * gate_of_biased) * sixth
+    | biased * (gate_of_biased * sixth)
+    | (biased * gate_of_biased) / six
+    | biased * (gate_of_biased / six)
+)
 odd = erf(x * root_of_half)
+
+
+def is_three_more(bias: Array, more: Array) -> bool:
+    """Guard: one bias is another one and 3, but for rounding."""
+    eps = float(finfo(bias.dtype).eps) if bias.dtype == more.dtype and bias.dtype.kind == "f" else 0.0
+    difference = more.astype(np.float64) - bias - 3
+    return bias.shape == more.shape and bool(np.all(np.abs(difference) <= 4 * eps * (3 + np.abs(bias))))
 
 
 def half_of_one_plus(odd: DFPattern) -> DFPattern:
@@ -284,6 +300,17 @@ recognised = RuleSet(
             keeps_floats(hard, x),
             soundness=ROUNDING,
             early=True,
+        ),
+        rewrite(
+            "hardswish-of-biased",
+            hard_of_biased,
+            nn.hardswish(biased),
+            when(lambda attrs: bounds(attrs) == (0, 6), attrs_of(gate_of_biased)),
+            when(lambda one, other: one.axis == other.axis, attrs_of(biased), attrs_of(biased_by_more)),
+            when(is_three_more, value_of(b), value_of(c)),
+            when(is_short_float, type_of(y)),
+            keeps_floats(hard_of_biased, biased),
+            soundness=ROUNDING,
         ),
         # x (1 + erf(x / sqrt 2)) / 2
         rewrite(

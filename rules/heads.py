@@ -22,7 +22,7 @@ from eqsat.rules.axes import is_last, permutation, reduced_axes
 from eqsat.rules.normalization import between_casts, is_vector
 from eqsat.rules.operators import view
 from eqsat.rules.types import floats, is_float, is_scalar, is_wide, rank_of, same_sizes
-from eqsat.rules.values import epsilon_of, one, only_number, vector_along
+from eqsat.rules.values import all_positive, epsilon_of, one, only_number, vector_along
 
 x, gamma, q, k, v, mask = variables("x gamma q k v mask")
 eps, c, cap, known_mask = constants("eps c cap known_mask")
@@ -163,7 +163,9 @@ def of_heads(
 
 scaled = scores * c
 factor = compute(lambda value: float(value.reshape(-1)[0]), value_of(c))
-is_factor = when(lambda ty: is_scalar(ty) and rank_of(ty) <= 4, type_of(c))
+is_factor = when(  # ONNX's attention takes the root of the scale, and ONNX Runtime demands that it is positive
+    lambda value, ty: is_scalar(ty) and rank_of(ty) <= 4 and all_positive(value), value_of(c), type_of(c)
+)
 
 # soft caps: scores of no more than some number, by a tangent
 limit = compute(only_number, value_of(cap))

@@ -114,6 +114,15 @@ def test_capped_scores_are_above_a_mask_of_the_least_number() -> None:
     assert sorted(operators(best)) == ["nn.masked_attention", "where"]
 
 
+@pytest.mark.parametrize("factor", [-0.35, 0.35])
+def test_the_scale_of_attention_is_positive(factor: float) -> None:
+    scores = relay.nn.matmul(query, relay.transpose(key, (0, 1, 3, 2))) * const(np.float32(factor))
+    best = eqsat.optimize(relay.nn.matmul(relay.nn.softmax(scores + hides(-1e4)), value))
+    found = [node for node in relay.visitor.post_order(best) if isinstance(node, relay.Call)]
+    (scale,) = [node.attrs.scale for node in found if node.op.name == "nn.masked_attention"]
+    assert scale > 0, "ONNX takes its root"
+
+
 EARLIER = np.tril(np.ones((4, 5), bool))
 POSITIONS = const(np.arange(5, dtype="f4"))
 

@@ -46,6 +46,12 @@ def scaled_forward() -> Expr:
     return nn.conv2d(nn.relu(image() * array(3, 1, 1)), array(3, 3, 3, 3))
 
 
+def hard_swish_by_biases() -> Expr:
+    product, bias = nn.conv2d(image(), array(3, 3, 1, 1)), np.array([0.5, -1, 2], "float32")
+    gate = relay.clip(nn.bias_add(product, const(bias + 3)), 0, 6)
+    return nn.bias_add(product, const(bias)) * gate / const(6.0)
+
+
 def shifted_softmax() -> Expr:
     x = relay.var("x", shape=(2, 5))
     moved = x - relay.max(x + const(1.5), axis=1, keepdims=True) + const(1.5)
@@ -407,6 +413,7 @@ REACHED: dict[str, tuple[str, Callable[[], Expr]]] = {
             nn.dense(nn.batch_flatten(image() * array(3, 1, 1) + array(3, 1, 8, low=0.1)), array(5, 192)), array(5)
         ),
     ),
+    "a hard swish whose 3 is in a bias": ("nn.conv2d nn.bias_add hardswish", hard_swish_by_biases),
     "a pool of images of one place": (
         "nn.relu",
         lambda: nn.global_avg_pool2d(nn.relu(relay.var("image", shape=(2, 3, 1, 1)))),

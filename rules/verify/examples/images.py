@@ -12,7 +12,7 @@ from eqsat.egraph.bases import POOLS
 from eqsat.egraph.rule import Examples
 from eqsat.relay import nn
 from eqsat.relay.expr import Call, Constant, Expr, Op, Var
-from eqsat.relay.op import add, mean, multiply, reshape
+from eqsat.relay.op import add, clip, mean, multiply, reshape
 from eqsat.relay.op.draw import FLOATS, Draw
 from eqsat.relay.op.nn.window import SPATIAL
 from eqsat.relay.op.op import make_attrs
@@ -145,6 +145,18 @@ def added_convs(draw: Draw) -> Any:
     return sums[0] + sums[1]
 
 
+def gate_of_biased(draw: Draw) -> Any:
+    """A product with two biases, mostly 3 apart, times itself behind a clip to 0 .. 6, in a few forms."""
+    dtype, channels = draw.rng.choice(("float16", "float32")), draw.rng.randint(1, 3)
+    bias = draw.array(TensorType((channels,), dtype))
+    more = bias + np.asarray(3 if draw.chance(0.9) else 2, dtype)
+    data = Var("y", TensorType((2, channels, 2), dtype))
+    biased = nn.bias_add(data, Constant(bias))
+    gate = clip(nn.bias_add(data, Constant(more)), 0, 6)
+    six = Constant(np.asarray(6, dtype))
+    return draw.rng.choice((lambda: (biased * gate) / six, lambda: biased * (gate / six)))()
+
+
 def pool_of_one_place(draw: Draw, name: str) -> Any:
     """A pool of images that mostly have one place."""
     sides = [draw.rng.choice((1, 1, 1, 2)) for _ in range(2)]
@@ -169,7 +181,11 @@ def mean_of_image(draw: Draw, operator: Any) -> Any:
     return mean(image, axis=axes, keepdims=draw.chance(0.5))
 
 
-EXAMPLES: dict[str, Examples] = {"pad-into-qnn-conv2d": quantized_conv_of_padded, "add-convs": added_convs}
+EXAMPLES: dict[str, Examples] = {
+    "pad-into-qnn-conv2d": quantized_conv_of_padded,
+    "add-convs": added_convs,
+    "hardswish-of-biased": gate_of_biased,
+}
 for _rank in (1, 2, 3):
     EXAMPLES[f"conv{_rank}d-by-identity"] = partial(conv_by_identity, rank=_rank)
     EXAMPLES[f"conv{_rank}d-by-average"] = partial(conv_by_average, rank=_rank)
