@@ -10,7 +10,6 @@ from collections.abc import Callable
 from math import prod
 
 import numpy as np
-from ml_dtypes import finfo
 
 from eqsat.egraph.author import (
     attrs_of,
@@ -32,6 +31,7 @@ from eqsat.egraph.author import (
     when,
 )
 from eqsat.egraph.rule import Array, Guard, Refusal, Rewrite, RuleSet, Soundness
+from eqsat.egraph.scales import is_moderate
 from eqsat.relay import nn
 from eqsat.relay.attrs import Attrs
 from eqsat.relay.dataflow_pattern import DFPattern
@@ -351,12 +351,9 @@ chains = RuleSet(
 # ---- positive scales pass activations
 
 
-def is_moderate(scale: Array) -> bool:
-    """Guard: one positive number, with half of the exponents of its dtype left on either side."""
-    if scale.size != 1 or (scale.dtype.kind != "f" and scale.dtype.name != "bfloat16"):
-        return False
-    limits = finfo(scale.dtype)
-    return bool(float(limits.tiny) ** 0.5 < float(scale.flat[0]) < float(limits.max) ** 0.5)
+def may_leave(scale: Array) -> bool:
+    """Guard: one moderate number above 0."""
+    return scale.size == 1 and all_positive(scale) and is_moderate(scale)
 
 
 ACTIVATIONS = {"relu": nn.relu, "leaky-relu": nn.leaky_relu}
@@ -388,7 +385,7 @@ def through_activation(name: str, activation: Callable[[DFPattern], DFPattern]) 
                 f"scalar-out-of-{form}{name}",
                 whole,
                 like(whole, inside) * c,
-                when(is_moderate, value_of(c)),
+                when(may_leave, value_of(c)),
                 floats_alike(x, c),
                 *more,
                 base(x),
