@@ -11,6 +11,7 @@ Columns: x_n, node n is chosen, and y_c, class c is used. Rows:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter
 
 import highspy
 import numpy as np
@@ -50,10 +51,12 @@ class Relaxation:
         self.y: Floats = np.zeros(problem.num_classes)
         self.reduced: Floats = np.zeros(problem.num_nodes)
         self._levels: list[dict[int, int]] = []  # columns of the levels, for each cyclic component
+        self._end = np.inf
         self._highs = QuietHighs()
         for option, value in (("threads", 1), ("random_seed", seed & 0x7FFFFFFF)):
             self._highs.setOptionValue(option, value)
-        self._highs.HandleUserInterrupt = True
+        for asked in ("cbSimplexInterrupt", "cbIpmInterrupt", "cbMipInterrupt"):
+            getattr(self._highs, asked).subscribe(self._stop_when_late)
         self._pass_model()
         for cost, limit in zip(problem.objectives, limits, strict=False):
             scale, used = _scale(cost), np.flatnonzero(cost).astype(np.int32)
@@ -202,19 +205,26 @@ class Relaxation:
     def _run(self, seconds: float) -> highspy.HighsModelStatus:
         limit = self._highs.getRunTime() + seconds if np.isfinite(seconds) else highspy.kHighsInf
         self._highs.setOptionValue("time_limit", limit)
+        self._end = perf_counter() + seconds
         try:
             self._highs.startSolve()
             while not self._highs.wait(0.1)[0]:
                 pass
         except (KeyboardInterrupt, SystemExit):
-            self._highs.cancelSolve()
+            self._end = -np.inf
             self._highs.wait()
             raise
         except Exception as error:
             raise SolverFailure(f"HiGHS failed: {error}") from error
         status: highspy.HighsModelStatus = self._highs.getModelStatus()
+        if status == highspy.HighsModelStatus.kInterrupt:
+            status = highspy.HighsModelStatus.kTimeLimit
         self.status = self._highs.modelStatusToString(status)
         return status
+
+    def _stop_when_late(self, event: highspy.highs.HighsCallbackEvent) -> None:
+        """Stop HiGHS, of which some parts do not look at its time limit. What is said stays until it is said again."""
+        event.interrupt(perf_counter() > self._end)
 
     def _read(self, solution: highspy.HighsSolution) -> None:
         n, c = self.problem.num_nodes, self.problem.num_classes

@@ -206,6 +206,14 @@ def test_an_interrupt_while_highs_works_stops_it(calls: int, monkeypatch: pytest
     assert result.lower_bound <= result.cost <= dag(problem).cost
 
 
+def test_highs_is_stopped_when_it_is_late_and_goes_on_if_it_is_asked_again() -> None:
+    relaxation = Relaxation(simplify(random_graph(1, 300)).problem, seed=0)
+    assert not relaxation.solve(-1.0)  # a limit that HiGHS itself does not take
+    assert relaxation.status == "Time limit reached"
+    assert relaxation.solve(math.inf)
+    assert relaxation.status == "Optimal"
+
+
 def test_local_takes_a_cost_of_the_whole_choice() -> None:
     problem = shared_choice(3)
 
