@@ -23,12 +23,18 @@ _swept: set[Path] = set()
 
 
 def cache_folder() -> Path:
-    """The folder of what is kept from one run for the next: EQSAT_CACHE, or eqsat in the user's folder of caches."""
+    """The folder of what is kept from one run for the next: EQSAT_CACHE, or eqsat in the user's folder of caches.
+
+    For a user without a home folder it is one that cannot be, so that nothing is kept.
+    """
     given = os.environ.get("EQSAT_CACHE")
     if given:
         return Path(given)
     user = os.environ.get("XDG_CACHE_HOME")
-    return (Path(user) if user else Path.home() / ".cache") / "eqsat"
+    try:
+        return (Path(user) if user else Path.home() / ".cache") / "eqsat"
+    except RuntimeError:
+        return Path(os.devnull) / "eqsat"
 
 
 def find_kept(path: Path, key: str) -> Any:

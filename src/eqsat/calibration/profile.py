@@ -265,7 +265,9 @@ def remember(profile: Profile) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileError(f"cannot make {path.parent}: {error.strerror or error}") from None
+        raise FileError(
+            f"cannot make {path.parent}: {error.strerror or error}; EQSAT_CACHE may name another folder"
+        ) from None
     if path.exists():
         known = Profile.load(path)
         profile.tell_by(known.reference)

@@ -112,10 +112,7 @@ def _formals(schema: Schema) -> Iterator[Input]:
 @cache
 def _rows(opset: int) -> dict[str, Any]:
     """Return the fields of each operator's schema, as they were kept or as ONNX says."""
-    try:
-        path = cache_folder() / "schemas" / f"onnx-{onnx.__version__}-opset-{opset}.json"
-    except RuntimeError:  # the user has no folder
-        return dict(_read(opset))
+    path = cache_folder() / "schemas" / f"onnx-{onnx.__version__}-opset-{opset}.json"
     rows: dict[str, Any] | None = find_kept(path, _FIELDS)
     if rows is None:
         rows = dict(_read(opset))
