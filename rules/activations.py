@@ -226,18 +226,23 @@ met_bounds = RuleSet("met-bounds", [*bounded("maximum", np.maximum), *bounded("m
 six, sixth, root_of_half = filled(6.0, "six"), filled(1 / 6, "sixth"), filled(math.sqrt(0.5), "root_of_half")
 third_power = filled(0.044715, "third_power")
 
+
+def gated(value: DFPattern, gate: DFPattern) -> DFPattern:
+    """value gate / 6, with quotients as they are given: a bias may take in what is added as soon as constants meet"""
+    return (value * gate) * sixth | value * (gate * sixth) | (value * gate) / six | value * (gate / six)
+
+
+def ends_at_six(attrs: Attrs) -> bool:
+    """Guard: a clip is from 0 to 6."""
+    return bounds(attrs) == (0, 6)
+
+
 gate = clip(x + three)
-# quotients as they are given, for a bias of x may take in the 3 as soon as constants meet
-hard = (x * gate) * sixth | x * (gate * sixth) | (x * gate) / six | x * (gate / six)
+hard = gated(x, gate)
 # the same of a product with two biases, which have taken in what else was added
 biased, biased_by_more = nn.bias_add(y, b), nn.bias_add(y, c)
 gate_of_biased = clip(biased_by_more)
-hard_of_biased = (
-    (biased * gate_of_biased) * sixth
-    | biased * (gate_of_biased * sixth)
-    | (biased * gate_of_biased) / six
-    | biased * (gate_of_biased / six)
-)
+hard_of_biased = gated(biased, gate_of_biased)
 odd = erf(x * root_of_half)
 
 
@@ -295,7 +300,7 @@ recognised = RuleSet(
             "hardswish",
             hard,
             nn.hardswish(x),
-            when(lambda attrs: bounds(attrs) == (0, 6), attrs_of(gate)),
+            when(ends_at_six, attrs_of(gate)),
             when(is_short_float, type_of(x)),
             keeps_floats(hard, x),
             soundness=ROUNDING,
@@ -305,7 +310,7 @@ recognised = RuleSet(
             "hardswish-of-biased",
             hard_of_biased,
             nn.hardswish(biased),
-            when(lambda attrs: bounds(attrs) == (0, 6), attrs_of(gate_of_biased)),
+            when(ends_at_six, attrs_of(gate_of_biased)),
             when(lambda one, other: one.axis == other.axis, attrs_of(biased), attrs_of(biased_by_more)),
             when(is_three_more, value_of(b), value_of(c)),
             when(is_short_float, type_of(y)),

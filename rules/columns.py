@@ -135,12 +135,7 @@ def neighbours_of_heads(name: str, cut_out: str, whole: DFPattern, guard: Settle
     def places(whole: TensorType, view: TensorType, result: TensorType, *of: object) -> Ranges | Refusal:
         return neighbouring(whole, view, result, taken(*of))
 
-    return rewrite(
-        name,
-        root,
-        cut(whole, places, type_of(whole), type_of(view), type_of(root), *refs),
-        guard,
-    )
+    return rewrite(name, root, cut(whole, places, type_of(whole), type_of(view), type_of(root), *refs), guard)
 
 
 def columns_of_heads(name: str, kind: str, product: DFPattern, outputs: int, biased: bool) -> Rewrite:
@@ -181,6 +176,9 @@ def columns_of_heads(name: str, kind: str, product: DFPattern, outputs: int, bia
     )
 
 
+PRODUCTS = (("matmul", nn.matmul(x, w), 1), ("dense", nn.dense(x, w), 0))
+"""Products with a weight, and the axis of it along which its outputs lie."""
+
 columns = RuleSet(
     "columns",
     [
@@ -188,12 +186,12 @@ columns = RuleSet(
         *[
             neighbours_of_heads(f"{name}-of-neighbours-of-{kind}", name, product, given(w))
             for name in CUTS
-            for kind, product in (("matmul", nn.matmul(x, w)), ("dense", nn.dense(x, w)))
+            for kind, product, _ in PRODUCTS
         ],
         *[
             columns_of_heads(name, kind, product, outputs, biased)
             for name in CUTS
-            for kind, product, outputs in (("matmul", nn.matmul(x, w), 1), ("dense", nn.dense(x, w), 0))
+            for kind, product, outputs in PRODUCTS
             for biased in (False, True)
         ],
     ],

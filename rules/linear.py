@@ -7,6 +7,7 @@ a row by constant weights are one product by the product of the weights.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import dropwhile
 from math import prod
 
 import numpy as np
@@ -261,8 +262,7 @@ def shift_through(product: Product) -> Rewrite:
 
 def own_axes(constant: TensorType) -> Shape:
     """The shape of a constant without the axes of one element in front."""
-    shape = constant.concrete_shape
-    return shape[next((axis for axis, dim in enumerate(shape) if dim != 1), rank_of(constant)) :]
+    return tuple(dropwhile(lambda dim: dim == 1, constant.concrete_shape))
 
 
 def joined_axes(constant: TensorType, of: TensorType, rows: TensorType) -> Shape | Refusal:

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -33,6 +34,18 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EQSAT_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def without_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user has no folder, and names none for what is kept."""
+
+    def home() -> Path:
+        raise RuntimeError("could not determine the home directory")
+
+    for name in ("EQSAT_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", home)
 
 
 @pytest.fixture

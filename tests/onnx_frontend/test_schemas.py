@@ -79,11 +79,6 @@ def test_without_a_folder_onnx_is_asked(folder: Path, monkeypatch: pytest.Monkey
     assert not admits("Relu", 20, ("bool",), "bool")
 
 
-def test_without_a_home_onnx_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def home() -> Path:
-        raise RuntimeError("could not determine the home directory")
-
-    for name in ("EQSAT_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Path, "home", home)
+@pytest.mark.usefixtures("without_home")
+def test_without_a_home_onnx_is_asked() -> None:
     assert input_names("Clip", 20) == ("input", "min", "max")

@@ -196,13 +196,8 @@ def test_proofs_are_kept_as_long_as_the_rule_says_the_same(tmp_path: Path) -> No
     assert store.find(law(0.25), 2, 0, SAMPLES) is None
 
 
-def test_proofs_are_not_kept_for_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    def home() -> Path:
-        raise RuntimeError("could not determine the home directory")
-
-    for name in ("EQSAT_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Path, "home", home)
+@pytest.mark.usefixtures("without_home")
+def test_proofs_are_not_kept_for_a_user_without_a_home() -> None:
     law = rewrite("kept", nn.relu(nn.relu(x)), nn.relu(x))
     (proof,) = prove(law, 2, store=Store())
     assert proof.status is not Status.REFUTED

@@ -8,6 +8,7 @@ cores of its operands.
 from __future__ import annotations
 
 import math
+from itertools import dropwhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -295,9 +296,7 @@ class ViewRuns(Runs[_Run]):
             first = moved.take([0], axis)
             if np.array_equal(bits(moved), bits(np.broadcast_to(first, moved.shape))):
                 moved = first
-        moved = moved.reshape(
-            moved.shape[next((axis for axis, dim in enumerate(moved.shape) if dim > 1), moved.ndim) :]
-        )
+        moved = moved.reshape(tuple(dropwhile(lambda dim: dim == 1, moved.shape)))
         return self.graph.vocabulary.constant(Constant(moved)) if moved.size <= constant.size else None
 
     def _places_after(self, move: int, shape: tuple[int, ...]) -> Array[np.int64]:
