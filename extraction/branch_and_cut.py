@@ -15,7 +15,7 @@ from .contract import contracted
 from .costs import as_tuple
 from .cuts import Cuts
 from .deadline import Deadline
-from .frontier import Decision, decide
+from .frontier import Decision
 from .greedy import cheapest_dag, cheapest_trees, tree
 from .independent import Part, independent
 from .local_search import PATIENCE, SIMPLIFYING, improve
@@ -74,7 +74,7 @@ def _prove(
             them at first, and the rest only if the first attempt at a proof fails.
         share: The share of the time left that the local search may take at first.
     """
-    choice = decide(problem, deadline, _QUICK)
+    choice = Decision(problem).run(deadline, _QUICK)
     if choice is not None:
         return finish(problem, choice, method=method, started=deadline.started, lower_bound=math.inf)
     solver = BranchAndCut(problem, tree(problem, incumbent=incumbent), seed, patience, share)
